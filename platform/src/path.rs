@@ -1,0 +1,159 @@
+//! Paths as the kernel will see them.
+//!
+//! [`normalize`] is lexical and pure; [`resolve`] asks the file system and follows symbolic links,
+//! stopping at the deepest part that exists, so that a path about to be created resolves too.
+//! Invariant: both return absolute paths without `.` and `..`.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// How many symbolic links one resolution follows, as in the kernel.
+const MAX_LINKS: usize = 40;
+
+/// Removes `.`, `..` and doubled separators without looking at the file system.
+///
+/// A relative path is taken below `/`. A `..` at the root stays at the root, as in the kernel.
+#[must_use]
+pub fn normalize(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => clean.push(name),
+            Component::ParentDir => {
+                clean.pop();
+            }
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+    clean
+}
+
+/// Whether `path` is `root` or lies below it, component by component.
+#[must_use]
+pub fn within(path: &Path, root: &Path) -> bool {
+    path.starts_with(root)
+}
+
+/// Follows every symbolic link in `path`; what does not exist yet is taken as written.
+///
+/// # Errors
+/// Fails with `ELOOP` semantics when more than 40 links are met, and with the file system's own
+/// error when a part exists but cannot be examined.
+pub fn resolve(path: &Path) -> io::Result<PathBuf> {
+    let mut pending: Vec<OsString> = parts_reversed(path);
+    let mut done = PathBuf::from("/");
+    let mut links = 0;
+    while let Some(name) = pending.pop() {
+        if name == ".." {
+            done.pop();
+            continue;
+        }
+        done.push(&name);
+        match std::fs::symlink_metadata(&done) {
+            Ok(meta) if meta.file_type().is_symlink() => {
+                links += 1;
+                if links > MAX_LINKS {
+                    return Err(io::Error::from_raw_os_error(ELOOP));
+                }
+                let target = std::fs::read_link(&done)?;
+                if target.is_absolute() {
+                    done = PathBuf::from("/");
+                } else {
+                    done.pop();
+                }
+                pending.extend(parts_reversed(&target));
+            }
+            Ok(_) => {}
+            Err(error) if is_absent(&error) => {
+                done.extend(pending.drain(..).rev());
+                return Ok(normalize(&done));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+#[cfg(target_os = "linux")]
+const ELOOP: i32 = 40;
+#[cfg(not(target_os = "linux"))]
+const ELOOP: i32 = 62;
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn parts_reversed(path: &Path) -> Vec<OsString> {
+    let mut parts: Vec<OsString> = path
+        .components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(name.to_owned()),
+            Component::ParentDir => Some(OsString::from("..")),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+        })
+        .collect();
+    parts.reverse();
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    fn scratch(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("sbx-path-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::canonicalize(dir).unwrap()
+    }
+
+    #[test]
+    fn dots_and_doubled_separators_go_away() {
+        assert_eq!(normalize(Path::new("/a//b/./../c/")), Path::new("/a/c"));
+        assert_eq!(normalize(Path::new("/../../etc")), Path::new("/etc"));
+    }
+
+    #[test]
+    fn a_sibling_with_the_same_prefix_is_not_within() {
+        assert!(within(Path::new("/w/s/x"), Path::new("/w/s")));
+        assert!(within(Path::new("/w/s"), Path::new("/w/s")));
+        assert!(!within(Path::new("/w/s-evil"), Path::new("/w/s")));
+    }
+
+    #[test]
+    fn links_are_followed_before_dot_dot() {
+        let dir = scratch("dotdot");
+        std::fs::create_dir_all(dir.join("far/away")).unwrap();
+        symlink(dir.join("far/away"), dir.join("link")).unwrap();
+        assert_eq!(resolve(&dir.join("link/../x")).unwrap(), dir.join("far/x"));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_path_that_does_not_exist_resolves_from_its_deepest_ancestor() {
+        let dir = scratch("absent");
+        symlink("/etc", dir.join("link")).unwrap();
+        let etc = std::fs::canonicalize("/etc").unwrap();
+        assert_eq!(resolve(&dir.join("link/new/file")).unwrap(), etc.join("new/file"));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_dangling_link_leads_to_its_target() {
+        let dir = scratch("dangling");
+        symlink("/nowhere/at/all", dir.join("link")).unwrap();
+        assert_eq!(resolve(&dir.join("link")).unwrap(), Path::new("/nowhere/at/all"));
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_loop_of_links_is_an_error() {
+        let dir = scratch("loop");
+        symlink("b", dir.join("a")).unwrap();
+        symlink("a", dir.join("b")).unwrap();
+        assert!(resolve(&dir.join("a")).is_err());
+        std::fs::remove_dir_all(dir).unwrap();
+    }
+}
