@@ -1,0 +1,190 @@
+//! A denial: what was asked, why not, and the smallest grant that would change that.
+
+use super::{Request, Subject};
+use crate::capability::Spec;
+use crate::text::Place;
+use serde_json::{Value, json};
+use std::fmt;
+
+macro_rules! denial_codes {
+    ($($variant:ident $name:literal $doc:literal,)*) => {
+        /// Why the answer is no.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum DenialCode { $(#[doc = $doc] $variant,)* }
+
+        impl DenialCode {
+            /// Every code there is.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The stable name.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What it means, in one line.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $doc,)* }
+            }
+        }
+    };
+}
+
+denial_codes! {
+    CapabilityAbsent "capability_absent" "the agent does not hold the capability",
+    ScopeViolation "scope_violation" "the capability is held, but not for this",
+    SelfModification "self_modification" "an agent may not change its own authority or delete itself",
+    ExceedsGrantorAuthority "exceeds_grantor_authority" "an agent may not give what it does not hold",
+    UnknownTool "unknown_tool" "there is no such tool, or it is disabled",
+    ToolNotAllowed "tool_not_allowed" "the tool is not on the allowlist",
+    InvalidParams "invalid_params" "a parameter is missing, unknown or out of its range",
+    RiskDenied "risk_denied" "the shell text looks destructive",
+    CommandNotUnderstood "command_not_understood" "the shell text cannot be read with certainty",
+    LimitExceeded "limit_exceeded" "a resource limit was reached",
+}
+
+impl fmt::Display for DenialCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The held grant that comes closest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NearestGrant {
+    /// As written.
+    pub spec: Spec,
+    /// Where.
+    pub place: Option<Place>,
+    /// Why it does not allow the request.
+    pub reason: String,
+}
+
+/// Why a request is not allowed. A value, not an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Denial {
+    /// Why.
+    pub code: DenialCode,
+    /// Who asked.
+    pub agent: String,
+    /// With which tool.
+    pub tool: Option<String>,
+    /// What was asked, for machines.
+    pub request: Value,
+    /// What was asked and why not, for people.
+    pub message: String,
+    /// The held grant that comes closest.
+    pub nearest: Option<NearestGrant>,
+    /// The smallest grant that would allow it; none where none would.
+    pub suggested_grant: Option<Spec>,
+    /// What else would help.
+    pub hint: Option<String>,
+}
+
+impl Denial {
+    /// A denial of a tool call that never became a request.
+    #[must_use]
+    pub fn of_tool(code: DenialCode, agent: &str, tool: &str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            agent: agent.to_owned(),
+            tool: Some(tool.to_owned()),
+            request: json!({ "tool": tool }),
+            message: message.into(),
+            nearest: None,
+            suggested_grant: None,
+            hint: None,
+        }
+    }
+
+    pub(super) fn of(code: DenialCode, agent: &str, request: &Request, message: String) -> Self {
+        Self {
+            code,
+            agent: agent.to_owned(),
+            tool: request.tool().map(str::to_owned),
+            request: describe(request),
+            message,
+            nearest: None,
+            suggested_grant: None,
+            hint: None,
+        }
+    }
+
+    /// The same object in library, `--json`, MCP results and audit.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let nearest = self.nearest.as_ref().map(|nearest| {
+            json!({ "grant": nearest.spec.to_string(), "place": nearest.place, "reason": nearest.reason })
+        });
+        json!({
+            "is_error": true,
+            "code": self.code.name(),
+            "agent": self.agent,
+            "tool": self.tool,
+            "request": self.request,
+            "message": self.message,
+            "nearest_grant": nearest,
+            "suggested_grant": self.suggested_grant.as_ref().map(Spec::to_string),
+            "hint": self.hint,
+        })
+    }
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)?;
+        if let Some(nearest) = &self.nearest {
+            write!(f, "\n  nearest grant: {}", nearest.spec)?;
+            if let Some(place) = &nearest.place {
+                write!(f, " at {}:{}", place.file, place.line)?;
+            }
+            write!(f, "\n  why not: {}", nearest.reason)?;
+        }
+        if let Some(spec) = &self.suggested_grant {
+            write!(
+                f,
+                "\n  smallest grant: sbx agents grant {} '{}'",
+                self.agent,
+                spec.to_string().replace('\'', r"'\''")
+            )?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\n  hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A request as JSON; the keys are those of `sbx check`.
+fn describe(request: &Request) -> Value {
+    let capability = request.capability().name();
+    match request.subject() {
+        Subject::Record { id, class } => json!({ "capability": capability, "id": id, "class": class }),
+        Subject::Agent { id, proposal } => {
+            let granted: Option<Vec<String>> =
+                proposal.as_ref().map(|proposal| proposal.grants.iter().map(Spec::to_string).collect());
+            json!({ "capability": capability, "id": id, "granted": granted })
+        }
+        Subject::Path { asked, target } => json!({
+            "capability": capability,
+            "path": asked.to_string_lossy(),
+            "target": (asked != target).then(|| target.to_string_lossy()),
+        }),
+        Subject::Host { target, address, refused_method } => json!({
+            "capability": capability,
+            "host": target.as_ref().ok().map(ToString::to_string),
+            "address": address,
+            "method": refused_method,
+        }),
+        Subject::Command { argv, cwd, .. } => json!({
+            "capability": capability,
+            "argv": argv.iter().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>(),
+            "cwd": cwd,
+        }),
+        Subject::Shell { text, cwd } => json!({ "capability": capability, "cmd": text, "cwd": cwd }),
+    }
+}

@@ -1,0 +1,48 @@
+//! Protected paths: what no wider grant opens.
+
+use crate::policy::{Grant, Policy};
+use crate::profile::{Opening, PROTECTED};
+use sbx_platform::path::within;
+use std::path::Path;
+
+/// Why a path may not be changed although a grant covers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Protection<'a> {
+    /// The protected part of the path.
+    pub path: &'a Path,
+    /// Who may open it.
+    pub opening: Opening,
+    /// What it could do.
+    pub why: &'static str,
+}
+
+/// What protects a path from being changed; nothing for most.
+#[must_use]
+pub fn protection<'a>(policy: &Policy, target: &'a Path) -> Option<Protection<'a>> {
+    own_files(policy, target).or_else(|| {
+        PROTECTED.iter().find_map(|protected| {
+            let path = protected.find(target)?;
+            Some(Protection { path, opening: protected.opening, why: protected.why })
+        })
+    })
+}
+
+/// sbx's own configuration and the agent's record: never, whatever is granted.
+fn own_files<'a>(policy: &Policy, target: &'a Path) -> Option<Protection<'a>> {
+    let never = |why| Protection { path: target, opening: Opening::Never, why };
+    if within(target, &policy.facts().config_dir) {
+        Some(never("sbx's configuration, tools and agents"))
+    } else if policy.record().is_some_and(|record| target == record) {
+        Some(never("the agent's own record"))
+    } else {
+        None
+    }
+}
+
+impl Protection<'_> {
+    /// Whether a grant that covers the path opens it by naming it.
+    #[must_use]
+    pub fn opened_by(&self, grant: &Grant, target: &Path) -> bool {
+        self.opening == Opening::Named && grant.names_path(self.path, target)
+    }
+}

@@ -1,0 +1,40 @@
+//! From text to a record: front matter, YAML, grants as written, and their editing.
+//!
+//! Everything is as the user typed it, with places; what it means in the world is `policy`'s matter.
+//! Invariant: parsing never stops at the first problem, and a problem never adds authority.
+
+mod config;
+mod edit;
+mod expand;
+mod facts;
+mod find;
+mod frontmatter;
+mod grants;
+mod load;
+mod paths;
+mod record;
+mod render;
+mod sections;
+mod subtract;
+mod trust;
+mod write;
+mod yaml;
+
+pub use config::Config;
+pub use edit::{Change, EditError, grant, revoke};
+pub use expand::expand;
+pub use facts::{Facts, project_of};
+pub use find::{AgentSource, FindError, Shelf, find, list};
+pub use frontmatter::{FrontMatter, split};
+pub use grants::{WrittenGrant, WrittenIn, check_spec, parse_spec, spec_from_json};
+pub use load::{LoadError, MAX_BYTES, read_source};
+pub use paths::{PathEntry, RootText, expand_root};
+pub use record::{Manifest, normalize_id};
+pub use sections::{EnvRule, Injection, Limits, SECTIONS, Sections};
+pub use trust::{TrustStore, fingerprint};
+pub use write::{WriteError, rewrite};
+pub use yaml::{Node, NodeKind};
+
+pub(crate) use config::{BACKENDS, KEYS as CONFIG_KEYS};
+pub(crate) use write::create as create_file;
+pub(crate) use yaml::parse as parse_yaml;

@@ -1,0 +1,53 @@
+//! Grants written back as YAML.
+
+use crate::capability::{ScopeValue, Spec};
+use std::fmt::Write;
+
+/// One grant as a list entry in flow style: `records.read` or `net.get: {hosts: [a.com]}`.
+#[must_use]
+pub(super) fn entry(spec: &Spec) -> String {
+    if spec.scope.is_bare() {
+        return spec.capability.name().to_owned();
+    }
+    let mut text = format!("{}: {{", spec.capability);
+    for (index, (key, value)) in spec.scope.iter().enumerate() {
+        let separator = if index == 0 { "" } else { ", " };
+        let _ = write!(text, "{separator}{}: ", key.name());
+        match value {
+            ScopeValue::Text(item) => text.push_str(&scalar(item)),
+            ScopeValue::List(items) => {
+                let items: Vec<String> = items.iter().map(|item| scalar(item)).collect();
+                let _ = write!(text, "[{}]", items.join(", "));
+            }
+        }
+    }
+    text.push('}');
+    text
+}
+
+/// A block list under `capabilities:`, with the file's own line ends.
+pub(super) fn block(specs: &[Spec], newline: &str) -> String {
+    if specs.is_empty() {
+        return "capabilities: []".to_owned();
+    }
+    let mut text = String::from("capabilities:");
+    for spec in specs {
+        let _ = write!(text, "{newline}  - {}", entry(spec));
+    }
+    text
+}
+
+/// A string that any YAML reader takes for this string; quoted unless it is plainly a word or path.
+fn scalar(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./~-$".contains(c);
+    let starts = text.starts_with(|c: char| c.is_ascii_alphabetic() || "/~$_".contains(c));
+    let word = matches!(
+        text.to_ascii_lowercase().as_str(),
+        "null" | "true" | "false" | "yes" | "no" | "on" | "off" | "y" | "n" | "~"
+    );
+    if starts && !word && text.chars().all(plain) { text.to_owned() } else { quoted(text) }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

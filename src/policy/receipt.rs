@@ -1,0 +1,56 @@
+//! The narrowing chain as a receipt, and a stable hash of what is left.
+
+use super::resolve::Policy;
+use crate::capability::{Scope, ScopeKey, ScopeValue, Spec};
+use sha2::{Digest, Sha256};
+use std::fmt::Write;
+
+/// Effective authority, one canonical line a grant: written roots replaced by what they came to.
+#[must_use]
+pub fn receipt_lines(policy: &Policy) -> Vec<String> {
+    let mut lines: Vec<String> = policy
+        .grants()
+        .iter()
+        .map(|grant| {
+            let spec = effective(&grant.spec, grant.root.as_deref().map(|root| root.display().to_string()));
+            if grant.is_inert() { format!("{spec} (inert)") } else { spec.to_string() }
+        })
+        .collect();
+    lines.sort_unstable();
+    lines.dedup();
+    lines
+}
+
+fn effective(spec: &Spec, root: Option<String>) -> Spec {
+    let scope = spec.scope.iter().filter(|(key, _)| *key != ScopeKey::In).fold(
+        Scope::bare(),
+        |scope, (key, value)| match value {
+            ScopeValue::List(items) => {
+                let mut items = items.clone();
+                items.sort_unstable();
+                items.dedup();
+                scope.with(key, ScopeValue::List(items))
+            }
+            ScopeValue::Text(text) => scope.with_text(key, text.clone()),
+        },
+    );
+    let scope = root.into_iter().fold(scope, |scope, root| scope.with_text(ScopeKey::In, root));
+    Spec { capability: spec.capability, scope }
+}
+
+/// A hash of the effective authority: the same authority has the same hash, however it is written.
+#[must_use]
+pub fn fingerprint(policy: &Policy) -> String {
+    let mut hash = Sha256::new();
+    hash.update(b"sbx authority 1\n");
+    hash.update(policy.agent().as_bytes());
+    for line in receipt_lines(policy) {
+        hash.update(b"\n");
+        hash.update(line.as_bytes());
+    }
+    let mut text = String::from("sha256:");
+    for byte in hash.finalize() {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}

@@ -1,0 +1,30 @@
+//! The registry of shipped files.
+
+/// A shipped file: its path below `profiles/` and its text.
+pub type File = (&'static str, &'static str);
+
+macro_rules! files {
+    ($name:ident: $($path:literal,)*) => {
+        &[$(($path, include_str!(concat!("../../profiles/", $path))),)*]
+    };
+}
+
+/// Records of the built-in agents.
+pub const BUILTIN_AGENTS: &[File] = files! { agents:
+    "agents/builder.md",
+    "agents/fetcher.md",
+    "agents/scout.md",
+};
+
+/// Every other shipped file.
+pub const FILES: &[File] = files! { base:
+    "base/protected.txt",
+    "base/shared-hosts.txt",
+    "providers/tools.txt",
+};
+
+/// The text of a built-in agent's record.
+#[must_use]
+pub fn agent(id: &str) -> Option<File> {
+    BUILTIN_AGENTS.iter().copied().find(|(path, _)| path.strip_prefix("agents/") == Some(&format!("{id}.md")))
+}

@@ -1,0 +1,13 @@
+//! What ships with sbx: data files from `profiles/`, compiled in.
+//!
+//! Invariant: every file under `profiles/` is registered here; a test says so.
+
+mod builtin;
+mod hosts;
+mod protected;
+mod providers;
+
+pub use builtin::{BUILTIN_AGENTS, FILES, File, agent};
+pub use hosts::{SHARED_HOSTS, is_public_suffix};
+pub use protected::{Opening, PROTECTED, ProtectedPath};
+pub use providers::{Narrowing, PROVIDER_TOOLS, ProviderTool};
