@@ -28,6 +28,7 @@ pub mod doctor;
 pub mod manifest;
 pub mod policy;
 pub mod profile;
+pub mod run;
 pub mod text;
 pub mod tool;
 

@@ -37,6 +37,19 @@ pub(super) fn block(specs: &[Spec], newline: &str) -> String {
     text
 }
 
+/// A new agent's record.
+pub(crate) fn record(id: &str, description: Option<&str>, root: Option<&str>, specs: &[Spec]) -> String {
+    let mut text = format!("---\nid: {}\nclass: agent\n", scalar(&format!("agents/{id}")));
+    if let Some(description) = description {
+        let _ = writeln!(text, "description: {}", quoted(description));
+    }
+    if let Some(root) = root {
+        let _ = writeln!(text, "sandbox: {{root: {}}}", scalar(root));
+    }
+    let _ = writeln!(text, "{}\n---\n# {id}", block(specs, "\n"));
+    text
+}
+
 /// A string that any YAML reader takes for this string; quoted unless it is plainly a word or path.
 fn scalar(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./~-$".contains(c);
