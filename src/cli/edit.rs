@@ -72,7 +72,9 @@ impl Revoke {
         let facts = setting.facts_for(&found);
         let spec = parse_spec(&self.spec, &facts).map_err(|error| CliError::new(error.to_string()))?;
         // What cannot be revoked is said before anyone is asked.
-        revoke(&found.source, &spec, &facts).map_err(|error| CliError::from_error(&error))?;
+        if let Err(error) = revoke(&found.source, &spec, &facts) {
+            return Err(not_revocable(setting, found, &spec, &error));
+        }
         ui.remark(format!("take {} away from {}", ui.bold(&spec.to_string()), found.source.name()));
         if !ui.confirm("Revoke it?", self.yes)? {
             return cancelled(ui);
@@ -89,6 +91,17 @@ fn editable(name: &str, setting: &Setting) -> Result<AgentSource, CliError> {
             .hint(format!("make your own of it: sbx agents new {name} --from {name}")));
     }
     Ok(found)
+}
+
+/// Why nothing can be taken away, with the wider grant that holds it, if one does.
+fn not_revocable(setting: &Setting, found: AgentSource, spec: &Spec, error: &EditError) -> CliError {
+    let agent = setting.load(found).ok().filter(|agent| covers(&agent.policy, spec));
+    let cli = CliError::from_error(error);
+    let wider = agent.as_ref().and_then(|agent| agent.policy.held(spec.capability).next());
+    match wider {
+        Some(wider) => cli.hint(format!("it is part of {}: revoke that, and grant what is to stay", wider.spec)),
+        None => cli,
+    }
 }
 
 fn cancelled(ui: &Ui) -> Result<Exit, CliError> {

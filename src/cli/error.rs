@@ -40,7 +40,9 @@ impl CliError {
 
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "error: {}", self.message.trim_end())?;
+        // Rendered problems bring their own headline.
+        let lead = if self.message.starts_with("error[") { "" } else { "error: " };
+        write!(f, "{lead}{}", self.message.trim_end())?;
         for cause in &self.causes {
             write!(f, "\n  caused by: {cause}")?;
         }

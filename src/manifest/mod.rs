@@ -15,6 +15,7 @@ mod paths;
 mod record;
 mod render;
 mod sections;
+mod splice;
 mod subtract;
 mod trust;
 mod write;

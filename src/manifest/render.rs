@@ -26,15 +26,11 @@ pub(super) fn entry(spec: &Spec) -> String {
 }
 
 /// A block list under `capabilities:`, with the file's own line ends.
-pub(super) fn block(specs: &[Spec], newline: &str) -> String {
-    if specs.is_empty() {
+pub(super) fn block_lines(entries: &[String], newline: &str) -> String {
+    if entries.is_empty() {
         return "capabilities: []".to_owned();
     }
-    let mut text = String::from("capabilities:");
-    for spec in specs {
-        let _ = write!(text, "{newline}  - {}", entry(spec));
-    }
-    text
+    entries.iter().fold(String::from("capabilities:"), |text, entry| format!("{text}{newline}  - {entry}"))
 }
 
 /// A new agent's record.
@@ -46,7 +42,7 @@ pub(crate) fn record(id: &str, description: Option<&str>, root: Option<&str>, sp
     if let Some(root) = root {
         let _ = writeln!(text, "sandbox: {{root: {}}}", scalar(root));
     }
-    let _ = writeln!(text, "{}\n---\n# {id}", block(specs, "\n"));
+    let _ = writeln!(text, "{}\n---\n# {id}", block_lines(&specs.iter().map(entry).collect::<Vec<_>>(), "\n"));
     text
 }
 
