@@ -39,11 +39,14 @@ impl Keeper {
         {
             process::leave(FAILED);
         }
-        self.tell(&Message::Running);
         let mut broker = match (&self.listener, &self.protected) {
-            (Some(listener), Some(protected)) => Some(Broker::new(listener.as_fd(), protected)),
+            (Some(listener), Some(protected)) => match Broker::new(listener.as_fd(), protected) {
+                Ok(broker) => Some(broker),
+                Err(_) => process::leave(FAILED),
+            },
             _ => None,
         };
+        self.tell(&Message::Running);
         let mut set = [
             watch(self.line.as_raw_fd()),
             watch(children.raw()),

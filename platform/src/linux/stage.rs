@@ -71,7 +71,7 @@ impl Stage {
             pair.extend(value.as_bytes());
             text(&OsString::from_vec(pair))
         });
-        let protected = Protected::of(plan, surroundings.namespaces);
+        let protected = Protected::of(plan);
         let filter = filter_for(plan, surroundings, protected.is_some());
         let keeper_filter = Filter { watch: Watch::Off, broker: true, ..filter };
         Ok(Self {

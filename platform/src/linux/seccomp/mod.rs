@@ -15,7 +15,7 @@ use libc::c_ulong;
 
 pub(crate) use assemble::Instruction;
 pub(crate) use policy::{Filter, Watch};
-pub(crate) use table::Arch;
+pub(crate) use table::{Arch, name_of};
 
 use crate::linux::sys::{check, fd};
 

@@ -50,6 +50,9 @@ const MAKING: u32 = 0x40_0040;
 /// `O_WRONLY`, `O_RDWR`, `O_CREAT`, `O_TRUNC`: a file may change.
 const CHANGING: u32 = 0o3 | 0o100 | 0o1000;
 
+/// How the broker reads names from its callers.
+const READING: &str = "process_vm_readv";
+
 /// What the broker is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watch {
@@ -82,7 +85,8 @@ impl Filter {
         let mut rules: Vec<(u32, Action)> = Vec::with_capacity(128);
         for refusal in REFUSED {
             let answer = Action::Return(error(refusal.errno));
-            rules.extend(refusal.calls.iter().filter_map(|call| call.number(arch)).map(|at| (at, answer)));
+            let calls = refusal.calls.iter().filter(|call| !(self.broker && call.name == READING));
+            rules.extend(calls.filter_map(|call| call.number(arch)).map(|at| (at, answer)));
         }
         for (name, action) in self.looked_at() {
             rules.extend(table::number(name, arch).map(|at| (at, action)));
@@ -141,7 +145,7 @@ impl Filter {
             return list;
         }
         let ask = Action::Return(NOTIFY);
-        for name in ["rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate"] {
+        for name in ["rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "umask"] {
             list.push((name, ask));
         }
         if self.watch == Watch::MakingAndRemoving {

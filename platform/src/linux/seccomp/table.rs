@@ -243,6 +243,7 @@ pub(crate) const CHECKED: &[Call] = &[
     x86_only("symlink", 88),
     call("symlinkat", 266, 36),
     call("truncate", 76, 45),
+    call("umask", 95, 166),
     x86_only("unlink", 87),
     call("unlinkat", 263, 35),
     x86_only("rmdir", 84),
@@ -252,6 +253,11 @@ pub(crate) const CHECKED: &[Call] = &[
 /// The number of a checked call.
 pub(crate) fn number(name: &str, arch: Arch) -> Option<u32> {
     CHECKED.iter().find(|call| call.name == name)?.number(arch)
+}
+
+/// The name of a checked call.
+pub(crate) fn name_of(number: u32, arch: Arch) -> Option<&'static str> {
+    CHECKED.iter().find(|call| call.number(arch) == Some(number)).map(|call| call.name)
 }
 
 #[cfg(test)]

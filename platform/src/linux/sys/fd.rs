@@ -108,6 +108,14 @@ pub(crate) fn set_nonblocking(fd: RawFd) -> io::Result<()> {
     check_int(unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) }).map(drop)
 }
 
+/// Makes reads and writes on `fd` wait.
+pub(crate) fn set_blocking(fd: RawFd) -> io::Result<()> {
+    // SAFETY: plain integers; a bad descriptor is reported by the kernel.
+    let flags = check_int(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
+    // SAFETY: as above.
+    check_int(unsafe { libc::fcntl(fd, libc::F_SETFL, flags & !libc::O_NONBLOCK) }).map(drop)
+}
+
 /// A pipe: the reading and the writing end.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
@@ -159,15 +167,6 @@ pub(crate) fn write(fd: RawFd, buffer: &[u8]) -> io::Result<usize> {
     // SAFETY: the kernel reads at most the length passed along.
     let length = unsafe { libc::write(fd, buffer.as_ptr().cast(), buffer.len()) };
     check(length as c_long).map(|length| usize::try_from(length).unwrap_or(0))
-}
-
-/// Moves up to `length` bytes from a pipe without copying and without waiting.
-pub(crate) fn splice(from: RawFd, to: RawFd, length: usize) -> io::Result<usize> {
-    let flags = libc::SPLICE_F_NONBLOCK | libc::SPLICE_F_MOVE;
-    let none = std::ptr::null_mut();
-    // SAFETY: both offsets are null, so only descriptors and integers are passed.
-    let moved = unsafe { libc::splice(from, none, to, none, length, flags) };
-    check(moved as c_long).map(|moved| usize::try_from(moved).unwrap_or(0))
 }
 
 /// Waits until one of `set` is ready or `timeout` (milliseconds, -1 for ever) has passed.
