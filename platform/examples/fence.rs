@@ -1,4 +1,4 @@
-//! Runs a plan from a text file behind a backend: `fence BACKEND PLAN`.
+//! Runs a plan from a text file behind a backend: `fence BACKEND PLAN`; `fence probe` says what works here.
 
 #![expect(clippy::print_stderr, reason = "an example speaks to its user directly")]
 
@@ -7,9 +7,22 @@ use std::process::ExitCode;
 use sbx_platform::{Backend, End, text};
 
 fn main() -> ExitCode {
+    sbx_platform::take_over(std::env::args_os());
     let arguments: Vec<String> = std::env::args().collect();
+    if arguments.len() == 2 && arguments[1] == "probe" {
+        return match sbx_platform::probe() {
+            Ok(found) => {
+                eprintln!("{found:#?}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("fence: {error}");
+                ExitCode::from(125)
+            }
+        };
+    }
     let [_, backend, file] = arguments.as_slice() else {
-        eprintln!("usage: fence BACKEND PLAN");
+        eprintln!("usage: fence BACKEND|auto PLAN, or fence probe");
         return ExitCode::from(2);
     };
     match run(backend, file) {
@@ -22,7 +35,10 @@ fn main() -> ExitCode {
 }
 
 fn run(backend: &str, file: &str) -> Result<u8, Box<dyn std::error::Error>> {
-    let backend = Backend::from_name(backend).ok_or("no such backend")?;
+    let backend = match backend {
+        "auto" => None,
+        name => Some(Backend::from_name(name).ok_or("no such backend")?),
+    };
     let plan = text::parse(&std::fs::read_to_string(file)?)?;
     let outcome = sbx_platform::launch(&plan, backend)?;
     let code = match &outcome.end {

@@ -43,6 +43,12 @@ pub enum PlatformError {
         /// The first guarantee it lacks.
         missing: Guarantee,
     },
+    /// A launcher process said this.
+    #[error("{reason}")]
+    Launcher {
+        /// Its own error message.
+        reason: String,
+    },
     /// The process has several threads, so that a child could inherit a held lock.
     #[error("a process with {count} threads cannot build a fence itself; start a launcher process instead")]
     Threads {

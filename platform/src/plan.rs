@@ -10,6 +10,8 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::backend::Guarantee;
+
 /// Everything a backend needs to run one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -44,6 +46,8 @@ pub struct Plan {
     pub hostname: String,
     /// The user and group seen inside.
     pub identity: Identity,
+    /// Promises without which the command must not run.
+    pub required: Vec<Guarantee>,
 }
 
 impl Plan {
@@ -66,6 +70,7 @@ impl Plan {
             limits: Limits::default(),
             hostname: String::from("sbx"),
             identity: Identity::Same,
+            required: Vec::new(),
         }
     }
 }

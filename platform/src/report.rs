@@ -23,8 +23,79 @@ pub struct Outcome {
     pub stdout: Vec<u8>,
     /// Captured standard error, empty unless captured.
     pub stderr: Vec<u8>,
-    /// What the user should know although the launch went on.
-    pub notes: Vec<String>,
+}
+
+#[cfg(target_os = "linux")]
+impl Outcome {
+    /// An outcome, or why there is none, as text for another process.
+    pub(crate) fn to_text(outcome: &Result<Self, crate::PlatformError>) -> String {
+        use crate::text::escape;
+        let mut out = String::new();
+        let mut line = |word: &str, field: &[u8]| {
+            out.push_str(word);
+            out.push(' ');
+            escape(std::os::unix::ffi::OsStrExt::from_bytes(field), &mut out);
+            out.push('\n');
+        };
+        match outcome {
+            Err(error) => line("error", error.to_string().as_bytes()),
+            Ok(outcome) => {
+                match &outcome.end {
+                    End::Exited(code) => line("exited", code.to_string().as_bytes()),
+                    End::Signaled(number) => line("signaled", number.to_string().as_bytes()),
+                    End::Limit(limit) => line("limit", limit.name().as_bytes()),
+                    End::Setup(failure) => line("setup", &Message::Failed(failure.clone()).encode()),
+                }
+                line("duration", outcome.duration.as_nanos().to_string().as_bytes());
+                line("backend", outcome.enforcement.backend.name().as_bytes());
+                line("landlock", outcome.enforcement.landlock.to_string().as_bytes());
+                for guarantee in &outcome.enforcement.given {
+                    line("given", guarantee.name().as_bytes());
+                }
+                line("stdout", &outcome.stdout);
+                line("stderr", &outcome.stderr);
+            }
+        }
+        out
+    }
+
+    /// The outcome in `text`; `None` if it breaks off or is not understood.
+    pub(crate) fn from_text(text: &str) -> Option<Result<Self, crate::PlatformError>> {
+        use crate::backend::{Backend, Guarantee};
+        use std::os::unix::ffi::{OsStrExt, OsStringExt};
+        let (mut end, mut duration, mut backend, mut landlock) = (None, None, None, 0);
+        let (mut given, mut stdout, mut stderr) = (Vec::new(), None, None);
+        for line in text.lines() {
+            let (word, field) = line.split_once(' ')?;
+            let field = crate::text::unescape(field)?;
+            let number = || field.to_str()?.parse::<u64>().ok();
+            match word {
+                "error" => {
+                    let reason = field.to_string_lossy().into_owned();
+                    return Some(Err(crate::PlatformError::Launcher { reason }));
+                }
+                "exited" => end = Some(End::Exited(i32::try_from(number()?).ok()?)),
+                "signaled" => end = Some(End::Signaled(i32::try_from(number()?).ok()?)),
+                "limit" => {
+                    let limit = Limit::ALL.into_iter().find(|limit| field == limit.name())?;
+                    end = Some(End::Limit(limit));
+                }
+                "setup" => match Message::decode(field.as_bytes())? {
+                    Message::Failed(failure) => end = Some(End::Setup(failure)),
+                    _ => return None,
+                },
+                "duration" => duration = Some(Duration::from_nanos(number()?)),
+                "backend" => backend = Some(Backend::from_name(field.to_str()?)?),
+                "landlock" => landlock = u32::try_from(number()?).ok()?,
+                "given" => given.push(Guarantee::from_name(field.to_str()?)?),
+                "stdout" => stdout = Some(field.into_vec()),
+                "stderr" => stderr = Some(field.into_vec()),
+                _ => return None,
+            }
+        }
+        let enforcement = Enforcement { backend: backend?, given, landlock };
+        Some(Ok(Self { end: end?, duration: duration?, enforcement, stdout: stdout?, stderr: stderr? }))
+    }
 }
 
 /// How a launch ended.

@@ -7,9 +7,10 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::backend::Guarantee;
 use crate::error::PlatformError;
 use crate::plan::{
     Access, Code, Exec, Identity, Limits, MountOp, Network, Place, Plan, Rights, Stdio, UnixSockets,
@@ -57,6 +58,9 @@ pub fn write(plan: &Plan) -> String {
     line("hostname", &[plan.hostname.as_ref()]);
     if let Identity::Mapped { uid, gid } = plan.identity {
         line("identity", &[uid.to_string().as_ref(), gid.to_string().as_ref()]);
+    }
+    for guarantee in &plan.required {
+        line("require", &[guarantee.name().as_ref()]);
     }
     for (name, value) in limit_fields(&plan.limits) {
         if let Some(value) = value {
@@ -137,6 +141,7 @@ fn read_line(line: &str, plan: &mut Plan) -> Option<()> {
         ("identity", [_, _]) => {
             plan.identity = Identity::Mapped { uid: text(0)?.parse().ok()?, gid: text(1)?.parse().ok()? };
         }
+        ("require", [_]) => plan.required.push(Guarantee::from_name(text(0)?)?),
         ("limit", [_, _]) => set_limit(&mut plan.limits, text(0)?, text(1)?.parse().ok()?)?,
         _ => return None,
     }
@@ -251,7 +256,7 @@ fn set_limit(limits: &mut Limits, name: &str, value: u64) -> Option<()> {
     Some(())
 }
 
-fn escape(field: &OsStr, out: &mut String) {
+pub(crate) fn escape(field: &OsStr, out: &mut String) {
     if field.is_empty() {
         out.push_str("%-");
     }
@@ -264,7 +269,7 @@ fn escape(field: &OsStr, out: &mut String) {
     }
 }
 
-fn unescape(field: &str) -> Option<OsString> {
+pub(crate) fn unescape(field: &str) -> Option<OsString> {
     if field == "%-" {
         return Some(OsString::new());
     }
@@ -282,12 +287,6 @@ fn unescape(field: &str) -> Option<OsString> {
         }
     }
     Some(OsString::from_vec(clear))
-}
-
-/// Whether `path` could be written in a plan at all.
-#[must_use]
-pub fn is_plain(path: &Path) -> bool {
-    path.is_absolute() && crate::path::normalize(path) == path && !path.as_os_str().as_bytes().contains(&0)
 }
 
 #[cfg(test)]
@@ -320,6 +319,7 @@ mod tests {
         plan.exec = Exec::Listed;
         plan.unix_sockets = UnixSockets::Allowed;
         plan.identity = Identity::Mapped { uid: 5, gid: 6 };
+        plan.required = vec![Guarantee::FsHidden];
         plan.limits = Limits { wall: Some(Duration::from_millis(1500)), pids: Some(3), ..Limits::default() };
         plan
     }

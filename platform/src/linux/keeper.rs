@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use libc::{c_int, pid_t};
 
+use crate::linux::bare;
 use crate::linux::broker::{Broker, Protected};
 use crate::linux::seccomp::{self, Instruction};
 use crate::linux::sys::{fd, process, signal, socket};
@@ -27,6 +28,8 @@ pub(crate) struct Keeper {
     pub(crate) listener: Option<OwnedFd>,
     /// What the broker guards.
     pub(crate) protected: Option<Protected>,
+    /// Whether the kernel kills the rest when this process ends.
+    pub(crate) own_namespace: bool,
 }
 
 impl Keeper {
@@ -99,11 +102,19 @@ impl Keeper {
             Ok((2, _)) if buffer[0] == b'S' => {
                 let _ = process::kill(-self.command, c_int::from(buffer[1]));
             }
-            Ok((0, _)) => process::leave(FAILED),
+            Ok((0, _)) => self.depart(FAILED),
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(_) => process::leave(FAILED),
+            Err(_) => self.depart(FAILED),
         }
+    }
+
+    /// Leaves, and takes every other process of the launch along.
+    fn depart(&self, status: c_int) -> ! {
+        if !self.own_namespace {
+            bare::kill_children(&[]);
+        }
+        process::leave(status)
     }
 
     /// Collects ended children; with the command's end, this process ends too.
@@ -112,7 +123,7 @@ impl Keeper {
         while let Ok(Some((pid, status))) = process::reap(-1, libc::WNOHANG) {
             if pid == self.command {
                 self.tell(&Message::Ended(status));
-                process::leave(0);
+                self.depart(0);
             }
         }
     }

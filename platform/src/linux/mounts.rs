@@ -20,7 +20,7 @@ use crate::report::{SetupFailure, Step};
 /// Bytes of the root file system, which only holds directories, links and small files.
 const ROOT_SIZE: &CStr = c"16777216";
 /// Shared memory when the plan names no size.
-const SHARED_MEMORY: u64 = 64 << 20;
+pub(crate) const SHARED_MEMORY: u64 = 64 << 20;
 /// Host devices that are safe to show.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 /// Parts of `/proc` that real user 0 could write to without any privilege.
@@ -86,7 +86,7 @@ fn pin(path: &Path, opener: Opener) -> io::Result<OwnedFd> {
 
 /// Self-binds for the ancestors of existing protected paths, then read-only binds for the paths themselves:
 /// where each appears, what it shows, and how.
-fn shields(plan: &Plan) -> Result<Vec<(PathBuf, PathBuf, Access)>, SetupFailure> {
+pub(crate) fn shields(plan: &Plan) -> Result<Vec<(PathBuf, PathBuf, Access)>, SetupFailure> {
     let mut ancestors = BTreeSet::new();
     let mut holes = BTreeSet::new();
     for path in &plan.protect {

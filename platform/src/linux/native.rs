@@ -123,14 +123,19 @@ pub(crate) fn hold_on(line: &OwnedFd, waits: bool) -> io::Result<()> {
 
 /// Lets one user and one group inside stand for the launcher's own.
 fn map_identity(identity: Identity, (real_uid, real_gid): (u32, u32)) -> io::Result<()> {
-    let ordinary = |id: u32| if id == 0 { ORDINARY } else { id };
-    let (uid, gid) = match identity {
-        Identity::Same => (ordinary(real_uid), ordinary(real_gid)),
-        Identity::Mapped { uid, gid } => (uid, gid),
-    };
+    let (uid, gid) = inner_ids(identity, (real_uid, real_gid));
     put("/proc/self/setgroups", "deny")?;
     put("/proc/self/uid_map", &format!("{uid} {real_uid} 1"))?;
     put("/proc/self/gid_map", &format!("{gid} {real_gid} 1"))
+}
+
+/// The user and group inside.
+pub(crate) fn inner_ids(identity: Identity, (real_uid, real_gid): (u32, u32)) -> (u32, u32) {
+    let ordinary = |id: u32| if id == 0 { ORDINARY } else { id };
+    match identity {
+        Identity::Same => (ordinary(real_uid), ordinary(real_gid)),
+        Identity::Mapped { uid, gid } => (uid, gid),
+    }
 }
 
 fn put(path: &str, text: &str) -> io::Result<()> {

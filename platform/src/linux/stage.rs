@@ -79,7 +79,7 @@ impl Stage {
             argv: plan.argv.iter().map(text).collect::<Result<_, _>>()?,
             env: env.collect::<Result<_, _>>()?,
             cwd: path(&plan.cwd)?,
-            places: places(plan),
+            places: if surroundings.namespaces { places(plan) } else { plan.rights.clone() },
             limits: plan.limits.clone(),
             pass: plan.pass_fds.clone(),
             terminal: plan.stdio == Stdio::Pty,
@@ -99,7 +99,8 @@ impl Stage {
             Ok((command, listener)) => {
                 drop(stdio);
                 let protected = self.protected.take();
-                let keeper = Keeper { line, command, listener, protected };
+                let own_namespace = self.surroundings.namespaces;
+                let keeper = Keeper { line, command, listener, protected, own_namespace };
                 let filter = watching.then_some(self.keeper_filter.as_slice());
                 keeper.run(filter)
             }
@@ -196,6 +197,7 @@ fn filter_for(plan: &Plan, surroundings: Surroundings, watched: bool) -> Filter 
     Filter {
         unix: plan.unix_sockets == UnixSockets::Allowed,
         inet: surroundings.namespaces,
+        ipc: surroundings.namespaces,
         memory_files: plan.exec == Exec::Open,
         watch,
         broker: false,

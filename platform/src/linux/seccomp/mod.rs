@@ -101,7 +101,7 @@ mod tests {
     }
 
     const CLOSED: Filter =
-        Filter { unix: false, inet: true, memory_files: false, watch: Watch::Off, broker: false };
+        Filter { unix: false, inet: true, ipc: true, memory_files: false, watch: Watch::Off, broker: false };
     const ALLOW: u32 = 0x7fff_0000;
     const NOTIFY: u32 = 0x7fc0_0000;
 

@@ -50,6 +50,12 @@ const MAKING: u32 = 0x40_0040;
 /// `O_WRONLY`, `O_RDWR`, `O_CREAT`, `O_TRUNC`: a file may change.
 const CHANGING: u32 = 0o3 | 0o100 | 0o1000;
 
+/// System V and POSIX message, semaphore and shared memory calls.
+const IPC: [&str; 12] = [
+    "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv",
+    "msgctl", "mq_open",
+];
+
 /// How the broker reads names from its callers.
 const READING: &str = "process_vm_readv";
 
@@ -71,6 +77,8 @@ pub(crate) struct Filter {
     pub(crate) unix: bool,
     /// Whether IP sockets can be made: only in a network namespace of one's own.
     pub(crate) inet: bool,
+    /// Whether shared memory, semaphores and queues can be used: only in an ipc namespace of one's own.
+    pub(crate) ipc: bool,
     /// Whether files in anonymous memory can be made.
     pub(crate) memory_files: bool,
     /// What the broker is asked about.
@@ -115,6 +123,9 @@ impl Filter {
         ];
         if !self.broker {
             list.push(("openat2", gone));
+        }
+        if !self.ipc {
+            list.extend(IPC.map(|name| (name, Action::Return(error(libc::EPERM)))));
         }
         if !self.memory_files {
             list.push(("memfd_create", gone));

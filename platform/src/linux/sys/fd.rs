@@ -94,6 +94,12 @@ pub(crate) fn keep_on_exec(fd: RawFd) -> io::Result<()> {
     check_int(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) }).map(drop)
 }
 
+/// Sets close-on-exec.
+pub(crate) fn close_on_exec(fd: RawFd) -> io::Result<()> {
+    // SAFETY: plain integers; a bad descriptor is reported by the kernel.
+    check_int(unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) }).map(drop)
+}
+
 /// A copy of `fd` numbered at least `least`.
 pub(crate) fn dup_above(fd: RawFd, least: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: plain integers; a bad descriptor is reported by the kernel.

@@ -10,6 +10,34 @@ use libc::{c_int, c_long};
 
 use super::{check, check_int, fd};
 
+/// Signals held back for a while.
+#[derive(Debug)]
+pub(crate) struct Held {
+    before: libc::sigset_t,
+}
+
+impl Held {
+    /// Holds back `set` on this thread.
+    pub(crate) fn take(set: &libc::sigset_t) -> io::Result<Self> {
+        let mut before = empty();
+        // SAFETY: both sets are valid and live through the call.
+        let done = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const *set, &raw mut before) };
+        if done == 0 { Ok(Self { before }) } else { Err(io::Error::from_raw_os_error(done)) }
+    }
+
+    /// The mask that stood before.
+    pub(crate) fn before(&self) -> libc::sigset_t {
+        self.before
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: `before` was filled by the kernel; no old mask is asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+    }
+}
+
 /// Signals collected on a descriptor instead of being delivered.
 #[derive(Debug)]
 pub(crate) struct Collected {
