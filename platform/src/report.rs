@@ -130,7 +130,8 @@ pub enum Limit {
 
 impl Limit {
     /// All limits that can be reported.
-    pub const ALL: [Self; 6] = [Self::Wall, Self::Cpu, Self::Memory, Self::Pids, Self::FileSize, Self::Output];
+    pub const ALL: [Self; 6] =
+        [Self::Wall, Self::Cpu, Self::Memory, Self::Pids, Self::FileSize, Self::Output];
 
     /// The name users read.
     #[must_use]

@@ -99,7 +99,9 @@ fn not_revocable(setting: &Setting, found: AgentSource, spec: &Spec, error: &Edi
     let cli = CliError::from_error(error);
     let wider = agent.as_ref().and_then(|agent| agent.policy.held(spec.capability).next());
     match wider {
-        Some(wider) => cli.hint(format!("it is part of {}: revoke that, and grant what is to stay", wider.spec)),
+        Some(wider) => {
+            cli.hint(format!("it is part of {}: revoke that, and grant what is to stay", wider.spec))
+        }
         None => cli,
     }
 }

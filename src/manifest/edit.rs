@@ -89,7 +89,12 @@ fn readable(source: &Source, facts: &Facts) -> Result<Manifest, EditError> {
 
 /// Every written grant, with the root it hoisted from a `sandbox: P` that is about to go.
 fn written_specs(manifest: &Manifest, facts: &Facts) -> Vec<Spec> {
-    manifest.capabilities().unwrap_or_default().iter().map(|grant| with_root(manifest, grant, facts)).collect()
+    manifest
+        .capabilities()
+        .unwrap_or_default()
+        .iter()
+        .map(|grant| with_root(manifest, grant, facts))
+        .collect()
 }
 
 /// What shorthands stand for, as far as it is not written anyway.
@@ -158,7 +163,8 @@ impl Plan {
         Splice::items(manifest)
             .iter()
             .map(|item| {
-                let own = fates.iter().find(|(span, _)| span.start >= item.span.start && span.end <= item.span.end);
+                let own =
+                    fates.iter().find(|(span, _)| span.start >= item.span.start && span.end <= item.span.end);
                 own.map_or(Entry::Kept, |(_, entry)| entry.clone())
             })
             .collect()
@@ -179,5 +185,7 @@ impl Plan {
 
 /// Whether the record grants something that is not an entry of `capabilities`.
 fn uses_shorthand(manifest: &Manifest) -> bool {
-    !implied(manifest).is_empty() || manifest.access.is_some() || manifest.sandbox.as_ref().is_some_and(|s| s.grants)
+    !implied(manifest).is_empty()
+        || manifest.access.is_some()
+        || manifest.sandbox.as_ref().is_some_and(|s| s.grants)
 }

@@ -42,7 +42,8 @@ pub(crate) fn record(id: &str, description: Option<&str>, root: Option<&str>, sp
     if let Some(root) = root {
         let _ = writeln!(text, "sandbox: {{root: {}}}", scalar(root));
     }
-    let _ = writeln!(text, "{}\n---\n# {id}", block_lines(&specs.iter().map(entry).collect::<Vec<_>>(), "\n"));
+    let _ =
+        writeln!(text, "{}\n---\n# {id}", block_lines(&specs.iter().map(entry).collect::<Vec<_>>(), "\n"));
     text
 }
 

@@ -64,7 +64,10 @@ impl<'a> Splice<'a> {
     pub(super) fn in_place(&self) -> Option<String> {
         let (_, value) = pair(self.manifest)?;
         let items = value.list().filter(|items| !items.is_empty())?;
-        if self.entries.iter().all(|entry| *entry == Entry::Removed) && self.before.is_empty() && self.after.is_none() {
+        if self.entries.iter().all(|entry| *entry == Entry::Removed)
+            && self.before.is_empty()
+            && self.after.is_none()
+        {
             return None;
         }
         let mut edits = Edits(self.dropped_shorthands(None));
@@ -174,7 +177,10 @@ impl<'a> Splice<'a> {
     }
 
     fn dropped_shorthands(&self, but: Option<Span>) -> Vec<(Range<usize>, String)> {
-        self.shorthands().filter(|span| Some(*span) != but).map(|span| (self.whole_lines(span), String::new())).collect()
+        self.shorthands()
+            .filter(|span| Some(*span) != but)
+            .map(|span| (self.whole_lines(span), String::new()))
+            .collect()
     }
 
     /// What stands before the dash of a block list's entry.

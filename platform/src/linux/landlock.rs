@@ -156,13 +156,7 @@ fn add(ruleset: &OwnedFd, level: u32, place: &Place) -> io::Result<()> {
     let none: u32 = 0;
     // SAFETY: `rule` has the layout the kernel documents for this rule type and outlives the call.
     let done = unsafe {
-        libc::syscall(
-            libc::SYS_landlock_add_rule,
-            ruleset.as_raw_fd(),
-            PATH_BENEATH,
-            &raw const rule,
-            none,
-        )
+        libc::syscall(libc::SYS_landlock_add_rule, ruleset.as_raw_fd(), PATH_BENEATH, &raw const rule, none)
     };
     check(done).map(drop)
 }

@@ -161,7 +161,8 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
     let mut view = View { plan, root, own, real_root, detached: sources.detached };
     let mut devices = sources.devices.iter();
     for (op, source) in plan.mounts.iter().zip(&sources.binds) {
-        view.apply(op, source.as_ref(), &mut devices).map_err(|error| failure(Step::Mount, dest_of(op), &error))?;
+        view.apply(op, source.as_ref(), &mut devices)
+            .map_err(|error| failure(Step::Mount, dest_of(op), &error))?;
     }
     for (dest, source, access) in &sources.protected {
         view.protect(dest, source, *access).map_err(|error| failure(Step::Protect, dest, &error))?;

@@ -96,10 +96,7 @@ fn one(plan: &Plan, number: RawFd, relays: &mut Vec<Relay>) -> io::Result<OwnedF
 /// The relays of a private terminal.
 pub(crate) fn terminal(master: OwnedFd) -> io::Result<[Relay; 2]> {
     let copy = fd::dup_above(master.as_raw_fd(), 3)?;
-    Ok([
-        Relay::new(From::Host(0), To::Own(copy), false),
-        Relay::new(From::Own(master), To::Host(1), true),
-    ])
+    Ok([Relay::new(From::Host(0), To::Own(copy), false), Relay::new(From::Own(master), To::Host(1), true)])
 }
 
 fn null() -> io::Result<OwnedFd> {

@@ -278,7 +278,8 @@ impl Birth<'_> {
         if let Some(line) = self.listener_line {
             let listener =
                 seccomp::install_watched(&self.stage.filter).map_err(|error| (Step::Broker, error))?;
-            socket::send(line.as_fd(), b"w", Some(listener.as_raw_fd())).map_err(|error| (Step::Broker, error))?;
+            socket::send(line.as_fd(), b"w", Some(listener.as_raw_fd()))
+                .map_err(|error| (Step::Broker, error))?;
         }
         Ok(())
     }

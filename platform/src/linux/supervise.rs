@@ -273,8 +273,11 @@ impl Watch<'_> {
         self.raw = None;
         let until = Instant::now() + DRAIN;
         loop {
-            let mut set: Vec<libc::pollfd> =
-                self.relays.iter().map(|relay| if relay.is_output() { relay.wants() } else { idle() }).collect();
+            let mut set: Vec<libc::pollfd> = self
+                .relays
+                .iter()
+                .map(|relay| if relay.is_output() { relay.wants() } else { idle() })
+                .collect();
             let open = self.relays.iter().any(|relay| relay.is_output() && relay.is_open());
             let left = until.saturating_duration_since(Instant::now());
             if !open || left.is_zero() {

@@ -73,12 +73,8 @@ pub(super) fn assemble(arch: u32, foreign_bit: Option<u32>, steps: &[(u32, Actio
     let mut pads: Vec<Action> = Vec::new();
     let mut nodes: Vec<Node> = Vec::new();
     grow(steps, &mut nodes, &mut pads);
-    let mut program = vec![
-        plain(LOAD, AT_ARCH),
-        branch(JEQ, arch, 1, 0),
-        plain(RETURN, KILL),
-        plain(LOAD, AT_NUMBER),
-    ];
+    let mut program =
+        vec![plain(LOAD, AT_ARCH), branch(JEQ, arch, 1, 0), plain(RETURN, KILL), plain(LOAD, AT_NUMBER)];
     if let Some(bit) = foreign_bit {
         program.push(branch(JSET, bit, 0, 1));
         program.push(plain(RETURN, error(libc::ENOSYS)));

@@ -52,8 +52,18 @@ const CHANGING: u32 = 0o3 | 0o100 | 0o1000;
 
 /// System V and POSIX message, semaphore and shared memory calls.
 const IPC: [&str; 12] = [
-    "shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv",
-    "msgctl", "mq_open",
+    "shmget",
+    "shmat",
+    "shmctl",
+    "semget",
+    "semop",
+    "semtimedop",
+    "semctl",
+    "msgget",
+    "msgsnd",
+    "msgrcv",
+    "msgctl",
+    "mq_open",
 ];
 
 /// How the broker reads names from its callers.
@@ -138,10 +148,8 @@ impl Filter {
     fn names(self) -> Vec<(&'static str, Action)> {
         let watched = if self.watch == Watch::Off { ALLOW } else { NOTIFY };
         let changing = if self.watch == Watch::Off { MAKING } else { CHANGING | MAKING };
-        let open =
-            |flags| Action::Look(Check::Open { flags, mode: flags + 1, changing, otherwise: watched });
-        let made =
-            |argument| Action::Look(Check::NoneOfBits { argument, mask: SET_ID, otherwise: watched });
+        let open = |flags| Action::Look(Check::Open { flags, mode: flags + 1, changing, otherwise: watched });
+        let made = |argument| Action::Look(Check::NoneOfBits { argument, mask: SET_ID, otherwise: watched });
         let node = |mode| Action::Look(Check::Node { mode, otherwise: watched });
         let mut list = vec![
             ("open", open(1)),
@@ -156,7 +164,9 @@ impl Filter {
             return list;
         }
         let ask = Action::Return(NOTIFY);
-        for name in ["rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "umask"] {
+        for name in
+            ["rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "umask"]
+        {
             list.push((name, ask));
         }
         if self.watch == Watch::MakingAndRemoving {

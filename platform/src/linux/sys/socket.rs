@@ -50,7 +50,8 @@ pub(crate) fn send(line: BorrowedFd<'_>, bytes: &[u8], extra: Option<RawFd>) -> 
         header.msg_controllen = 0;
     }
     // SAFETY: the header points at `vector` and `control`, which outlive the call; the kernel only reads them.
-    check(unsafe { libc::sendmsg(line.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) } as c_long).map(drop)
+    check(unsafe { libc::sendmsg(line.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) } as c_long)
+        .map(drop)
 }
 
 /// Receives one message into `buffer`: its length (0 when the other side is gone) and the descriptor, if any.
