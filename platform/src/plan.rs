@@ -22,6 +22,8 @@ pub struct Plan {
     /// Paths that stay as they are even inside a writable place: existing ones cannot be changed, absent
     /// ones cannot be made. Each stands for itself and all below it.
     pub protect: Vec<PathBuf>,
+    /// Names that stay as they are wherever they stand in a writable place.
+    pub protect_names: Vec<ProtectedName>,
     /// The file to execute, as seen inside.
     pub program: PathBuf,
     /// The argument vector, the first being the name the program sees for itself.
@@ -58,6 +60,7 @@ impl Plan {
             mounts: Vec::new(),
             rights: Vec::new(),
             protect: Vec::new(),
+            protect_names: Vec::new(),
             program: program.into(),
             argv,
             env: Vec::new(),
@@ -73,6 +76,18 @@ impl Plan {
             required: Vec::new(),
         }
     }
+}
+
+/// A name, or several in a row, that stays as it is wherever it stands in a writable place.
+///
+/// A directory that a launch makes itself under the first of several names is its own: what lies below it is
+/// not protected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProtectedName {
+    /// Consecutive parts of a path; `*` is any one.
+    pub components: Vec<OsString>,
+    /// Paths of this name that may be changed after all, each with all below it.
+    pub except: Vec<PathBuf>,
 }
 
 /// One step in putting the file tree together.
