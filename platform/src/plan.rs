@@ -80,14 +80,27 @@ impl Plan {
 
 /// A name, or several in a row, that stays as it is wherever it stands in a writable place.
 ///
-/// A directory that a launch makes itself under the first of several names is its own: what lies below it is
-/// not protected.
+/// What lies below a directory that the launch made itself is its own and not protected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtectedName {
     /// Consecutive parts of a path; `*` is any one.
     pub components: Vec<OsString>,
     /// Paths of this name that may be changed after all, each with all below it.
     pub except: Vec<PathBuf>,
+    /// What may be made below a directory that the launch itself made under the first of several parts.
+    pub inside_new: InsideNew,
+}
+
+/// What may be made under a protected name, when the directory that starts it is new.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InsideNew {
+    /// Nothing.
+    Nothing,
+    /// Directories, and files whose names end so.
+    Ending(OsString),
+    /// A file of settings, put in place by renaming, in which only these keys occur (`section.key`; a `*` stands
+    /// for a subsection or any key).
+    Settings(Vec<String>),
 }
 
 /// One step in putting the file tree together.

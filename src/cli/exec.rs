@@ -77,7 +77,11 @@ impl Exec {
 impl Eval {
     pub(super) fn run(self, ui: &Ui) -> Exit {
         let text = self.text;
-        self.fence.run(ui, |_| Request::eval(text).map_err(|error| CliError::from_error(&error)), stdio_of_caller(ui))
+        self.fence.run(
+            ui,
+            |_| Request::eval(text).map_err(|error| CliError::from_error(&error)),
+            stdio_of_caller(ui),
+        )
     }
 }
 
@@ -113,23 +117,35 @@ impl Fence {
         }
     }
 
-    fn attempt(&self, ui: &Ui, ask: impl FnOnce(&Agent) -> Result<Request, CliError>, stdio: Stdio) -> Result<u8, CliError> {
+    fn attempt(
+        &self,
+        ui: &Ui,
+        ask: impl FnOnce(&Agent) -> Result<Request, CliError>,
+        stdio: Stdio,
+    ) -> Result<u8, CliError> {
         let setting = Setting::from_env()?;
         let agent = setting.agent(&self.agent)?;
         let backend = self.backend(&setting)?;
         let accepted = self.accepted()?;
-        let dir = self.dir.as_ref().map_or_else(|| setting.facts.cwd.clone(), |dir| setting.facts.cwd.join(dir));
+        let dir =
+            self.dir.as_ref().map_or_else(|| setting.facts.cwd.clone(), |dir| setting.facts.cwd.join(dir));
         let request = ask(&agent)?.in_dir(resolve(&dir).unwrap_or(dir));
         let permit = match decide(&agent.policy, &request) {
             Decision::Allow(permit) => permit,
             Decision::Deny(denial) => {
-                if ui.json { ui.answer_json(&denial.to_json())? } else { ui.remark(denial.to_string()) };
+                if ui.json {
+                    ui.answer_json(&denial.to_json())?
+                } else {
+                    ui.remark(denial.to_string())
+                };
                 self.tell(&json!({ "status": 126, "denial": denial.to_json() }));
                 return Ok(126);
             }
         };
-        let invocation =
-            Invocation::new(sbx_platform::ids()).stdio(stdio).pass_fds(self.pass_fd.clone()).accepting(accepted);
+        let invocation = Invocation::new(sbx_platform::ids())
+            .stdio(stdio)
+            .pass_fds(self.pass_fd.clone())
+            .accepting(accepted);
         match run(&permit, &invocation, backend) {
             Ok(ran) => self.report(ui, &ran),
             Err(error) => {
@@ -157,7 +173,8 @@ impl Fence {
             None => Ok(self.allow_degraded.clone()),
             Some(name) => {
                 let names: Vec<&str> = Guarantee::ALL.iter().map(|guarantee| guarantee.name()).collect();
-                Err(CliError::new(format!("there is no guarantee `{name}`")).hint(format!("they are {}", names.join(", "))))
+                Err(CliError::new(format!("there is no guarantee `{name}`"))
+                    .hint(format!("they are {}", names.join(", "))))
             }
         }
     }
@@ -177,8 +194,12 @@ impl Fence {
             End::Exited(0) => {}
             End::Exited(_) => ran.remarks.iter().for_each(|remark| ui.remark(format!("sbx: {remark}"))),
             End::Signaled(_) => {}
-            End::Limit(limit) => ui.remark(format!("sbx: the {} limit was reached; everything was ended", limit.name())),
-            End::Setup(failure) => ui.remark(format!("error: the fence could not be built\n  caused by: {failure}")),
+            End::Limit(limit) => {
+                ui.remark(format!("sbx: the {} limit was reached; everything was ended", limit.name()))
+            }
+            End::Setup(failure) => {
+                ui.remark(format!("error: the fence could not be built\n  caused by: {failure}"))
+            }
         }
         Ok(status)
     }

@@ -90,7 +90,9 @@ fn usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
         ui.remark(error.to_string());
         // A launcher's own mistakes must not look like the command's.
-        let launches = std::env::args_os().nth(1).is_some_and(|name| name == "exec" || name == "eval" || name == "shell");
+        let launches = std::env::args_os()
+            .nth(1)
+            .is_some_and(|name| name == "exec" || name == "eval" || name == "shell");
         return if launches { Exit::Status(125).into() } else { Exit::BadInput.into() };
     }
     match ui.answer(error.to_string().trim_end()) {

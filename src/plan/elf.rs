@@ -8,8 +8,15 @@ use std::path::{Path, PathBuf};
 
 /// Where the loader looks when a program says nothing else.
 const LIBRARY_DIRS: &[&str] = &[
-    "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
-    "/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib",
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/lib",
+    "/usr/local/lib",
 ];
 /// The most files one program is made of.
 const MAX_FILES: usize = 512;
@@ -108,9 +115,12 @@ impl Object {
             host.read(path, segment.offset, usize::try_from(segment.size.min(most)).ok()?)
         };
         let of_kind = |kind| segments.iter().find(|segment| segment.kind == kind);
-        let interpreter = of_kind(PT_INTERP).and_then(|segment| bytes(segment, 4096)).and_then(|text| c_string(&text, 0));
+        let interpreter =
+            of_kind(PT_INTERP).and_then(|segment| bytes(segment, 4096)).and_then(|text| c_string(&text, 0));
         let mut object = Self { interpreter: interpreter.map(PathBuf::from), ..Self::default() };
-        let Some(dynamic) = of_kind(PT_DYNAMIC).and_then(|segment| bytes(segment, 1 << 16)) else { return Some(object) };
+        let Some(dynamic) = of_kind(PT_DYNAMIC).and_then(|segment| bytes(segment, 1 << 16)) else {
+            return Some(object);
+        };
         let entries: Vec<(u64, u64)> = dynamic
             .chunks_exact(16)
             .map(|entry| (number(entry, 0), number(entry, 8)))
@@ -125,7 +135,9 @@ impl Object {
             let text = usize::try_from(offset).ok().and_then(|offset| c_string(&strings, offset));
             match (tag, text) {
                 (DT_NEEDED, Some(name)) => object.needed.push(name),
-                (DT_RPATH | DT_RUNPATH, Some(dirs)) => object.search.extend(dirs.split(':').map(str::to_owned)),
+                (DT_RPATH | DT_RUNPATH, Some(dirs)) => {
+                    object.search.extend(dirs.split(':').map(str::to_owned))
+                }
                 _ => {}
             }
         }

@@ -6,7 +6,12 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 /// The whole environment of a launch.
-pub(super) fn environment(policy: &Policy, host: &dyn Host, home: &Path, search: &OsStr) -> Vec<(OsString, OsString)> {
+pub(super) fn environment(
+    policy: &Policy,
+    host: &dyn Host,
+    home: &Path,
+    search: &OsStr,
+) -> Vec<(OsString, OsString)> {
     let mut variables: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), search.to_owned()),
         ("HOME".into(), home.as_os_str().to_owned()),
@@ -28,7 +33,8 @@ pub(super) fn environment(policy: &Policy, host: &dyn Host, home: &Path, search:
 fn plain(value: Option<OsString>) -> Option<OsString> {
     let word = |value: &OsString| {
         let bytes = value.as_encoded_bytes();
-        (1..=64).contains(&bytes.len()) && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-@+".contains(byte))
+        (1..=64).contains(&bytes.len())
+            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._-@+".contains(byte))
     };
     value.filter(word)
 }

@@ -139,7 +139,7 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     let mut plan = Plan::new(program, argv);
     plan.mounts = view.mounts;
     plan.rights = view.rights;
-    plan.protect = protect::own_files(policy);
+    plan.protect = protect::paths(policy, &places, host);
     plan.protect_names = protect::names(&places);
     plan.env = environment(policy, host, &home, &search);
     plan.cwd = cwd;
@@ -188,7 +188,8 @@ fn command(
             Some(_) => file,
         }
     } else {
-        let missing = || LowerError::NotFound { program: PathBuf::from(&name), search: PathBuf::from(search) };
+        let missing =
+            || LowerError::NotFound { program: PathBuf::from(&name), search: PathBuf::from(search) };
         find(&name, search, host).ok_or_else(missing)?
     };
     Ok((program, argv, cwd))
@@ -197,7 +198,8 @@ fn command(
 /// Refuses places that would hide the fence's own parts.
 fn check_places(places: &Places, host: &dyn Host) -> Result<(), LowerError> {
     for (path, _) in places.iter() {
-        let reserved = RESERVED.iter().any(|reserved| path == Path::new(reserved) || within(Path::new(reserved), path));
+        let reserved =
+            RESERVED.iter().any(|reserved| path == Path::new(reserved) || within(Path::new(reserved), path));
         let host_owned = ["/proc", "/dev", "/sys", "/run"].iter().any(|owned| within(path, Path::new(owned)));
         if reserved || host_owned {
             return Err(LowerError::Reserved(path.to_path_buf()));
@@ -212,7 +214,8 @@ fn check_places(places: &Places, host: &dyn Host) -> Result<(), LowerError> {
 /// The home inside: the user's own path, empty and private; elsewhere when a grant shows that path.
 fn private_home(policy: &Policy, places: &Places) -> PathBuf {
     let home = &policy.facts().home;
-    let taken = places.iter().any(|(path, _)| within(home, path)) || RESERVED.iter().any(|r| within(home, Path::new(r)));
+    let taken = places.iter().any(|(path, _)| within(home, path))
+        || RESERVED.iter().any(|r| within(home, Path::new(r)));
     if taken || home == Path::new("/") { PathBuf::from("/home/sbx") } else { home.clone() }
 }
 
@@ -257,7 +260,8 @@ fn remarks(policy: &Policy, places: &Places) -> Vec<String> {
         .iter()
         .map(|spec| format!("{spec}: only files that match now are open (fs-glob)"))
         .collect();
-    let net = policy.grants().iter().find(|grant| grant.capability().family() == crate::capability::Family::Net);
+    let net =
+        policy.grants().iter().find(|grant| grant.capability().family() == crate::capability::Family::Net);
     if let Some(grant) = net {
         remarks.push(format!("{} is held, but commands have no network yet", grant.spec));
     }

@@ -85,7 +85,8 @@ impl Places {
         host: &dyn Host,
     ) -> Result<(), LowerError> {
         // A clamp may leave the entry's base above the root; what counts is below both.
-        let base = if within(root, &entry.base) && entry.glob.is_none() { root } else { entry.base.as_path() };
+        let base =
+            if within(root, &entry.base) && entry.glob.is_none() { root } else { entry.base.as_path() };
         // A link could have been planted: only what is really there is opened.
         if !within(base, root) && entry.glob.is_none() || host.real(base).as_deref() != Some(base) {
             return Ok(());
@@ -118,12 +119,17 @@ impl Places {
                 let path = dir.join(name);
                 self.looked_at += 1;
                 if self.looked_at > MAX_LOOKED_AT || self.rights.len() > MAX_MATCHES {
-                    return Err(LowerError::PatternTooWide { pattern: glob.as_str().to_owned(), base: base.to_path_buf() });
+                    return Err(LowerError::PatternTooWide {
+                        pattern: glob.as_str().to_owned(),
+                        base: base.to_path_buf(),
+                    });
                 }
                 let Ok(rest) = path.strip_prefix(base) else { continue };
                 match host.kind(&path) {
                     Some(Kind::Directory) => pending.push(path),
-                    Some(Kind::File) if within(&path, root) && glob.matches(rest.as_os_str().as_encoded_bytes()) => {
+                    Some(Kind::File)
+                        if within(&path, root) && glob.matches(rest.as_os_str().as_encoded_bytes()) =>
+                    {
                         self.add(path, rights);
                     }
                     _ => {}

@@ -24,7 +24,8 @@ impl Programs {
     /// What the agent's grants let a process in `cwd` execute.
     pub(super) fn of(policy: &Policy, cwd: &Path, search: &OsStr, host: &dyn Host) -> Self {
         let here = |capability| policy.held(capability).filter(|grant| grant.allows_cwd(Some(cwd)));
-        let open = here(Capability::ProcExec).any(|grant| grant.is_open_exec()) || here(Capability::ProcEval).next().is_some();
+        let open = here(Capability::ProcExec).any(|grant| grant.is_open_exec())
+            || here(Capability::ProcEval).next().is_some();
         if open {
             return Self::Any;
         }

@@ -24,7 +24,12 @@ impl View {
     }
 
     fn bind(&mut self, path: &Path, access: Access, code: Code) {
-        self.mounts.push(MountOp::Bind { source: path.to_path_buf(), dest: path.to_path_buf(), access, code });
+        self.mounts.push(MountOp::Bind {
+            source: path.to_path_buf(),
+            dest: path.to_path_buf(),
+            access,
+            code,
+        });
     }
 
     /// The system, read-only; executable only where any program may run.
@@ -34,7 +39,9 @@ impl View {
             let runs = *programs == Programs::Any && *kind == SystemKind::Code;
             match host.kind(path) {
                 None => {}
-                Some(Kind::Link(target)) => self.mounts.push(MountOp::Symlink { target, dest: path.to_path_buf() }),
+                Some(Kind::Link(target)) => {
+                    self.mounts.push(MountOp::Symlink { target, dest: path.to_path_buf() })
+                }
                 Some(found) => {
                     // A link further up would make the place something else than what is listed.
                     if host.real(path).as_deref() != Some(path) {
@@ -134,7 +141,10 @@ impl Account {
         let Self { uid, gid } = self;
         let home = home.display();
         [
-            ("passwd", format!("sbx:x:{uid}:{gid}:sbx:{home}:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")),
+            (
+                "passwd",
+                format!("sbx:x:{uid}:{gid}:sbx:{home}:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
+            ),
             ("group", format!("sbx:x:{gid}:\nnogroup:x:65534:\n")),
             ("hosts", "127.0.0.1 localhost\n::1 localhost\n".to_owned()),
             ("hostname", "sbx\n".to_owned()),

@@ -43,10 +43,11 @@ impl ProtectedPath {
         let wanted = self.components.len();
         let depth = path.components().count();
         (0..depth.saturating_sub(wanted - 1)).find_map(|skip| {
-            let same = path.components().skip(skip).zip(&self.components).all(|(component, name)| match component {
-                Component::Normal(found) => *name == "*" || found == *name,
-                _ => false,
-            });
+            let same =
+                path.components().skip(skip).zip(&self.components).all(|(component, name)| match component {
+                    Component::Normal(found) => *name == "*" || found == *name,
+                    _ => false,
+                });
             same.then(|| path.ancestors().nth(depth - skip - wanted)).flatten()
         })
     }
@@ -76,7 +77,10 @@ mod tests {
         assert_eq!(find(".git/hooks", "/w/.git/hooksx"), None);
         assert_eq!(find(".git/hooks", "/w/.git"), None);
         assert_eq!(find(".bashrc", "/.bashrc").unwrap(), "/.bashrc");
-        assert_eq!(find(".git/modules/*/hooks", "/w/.git/modules/m/hooks/x").unwrap(), "/w/.git/modules/m/hooks");
+        assert_eq!(
+            find(".git/modules/*/hooks", "/w/.git/modules/m/hooks/x").unwrap(),
+            "/w/.git/modules/m/hooks"
+        );
         assert_eq!(find(".git/modules/*/hooks", "/w/.git/modules/m/objects/x"), None);
     }
 }

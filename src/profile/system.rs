@@ -54,6 +54,13 @@ pub static HELPERS: LazyLock<Vec<Helper>> = LazyLock::new(|| {
         .collect()
 });
 
+/// Settings of git that run nothing, read from `profiles/base/inert-git-keys.txt`.
+pub static INERT_GIT_KEYS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    rows(include_str!("../../profiles/base/inert-git-keys.txt"))
+        .filter_map(|mut cells| cells.next())
+        .collect()
+});
+
 /// The cells of each line that is not a comment.
 pub(super) fn rows(text: &'static str) -> impl Iterator<Item = impl Iterator<Item = &'static str>> {
     let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));

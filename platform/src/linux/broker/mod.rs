@@ -12,6 +12,7 @@ mod listener;
 mod perform;
 mod protect;
 mod resolve;
+mod settings;
 
 use std::os::fd::BorrowedFd;
 

@@ -13,8 +13,9 @@ use libc::c_int;
 
 use super::Done;
 use super::caller::Caller;
-use super::protect::Protected;
+use super::protect::{Own, Protected};
 use super::resolve::{Resolver, Spot, Step};
+use super::settings;
 use crate::linux::sys::{check, check_int, errno, fd, mount};
 
 /// Masks remembered at once.
@@ -26,6 +27,7 @@ const UNNAMED: c_int = 0x40_0000;
 #[derive(Debug)]
 pub(super) struct Hands<'p> {
     protected: &'p Protected,
+    own: Own,
     resolver: Resolver,
     masks: Vec<(u32, u32)>,
 }
@@ -34,7 +36,8 @@ type From = (c_int, u64);
 
 impl<'p> Hands<'p> {
     pub(super) fn new(protected: &'p Protected) -> io::Result<Self> {
-        Ok(Self { protected, resolver: Resolver::new(protected.proc())?, masks: Vec::new() })
+        let resolver = Resolver::new(protected.proc())?;
+        Ok(Self { protected, own: Own::default(), resolver, masks: Vec::new() })
     }
 
     /// Some caller changes its mask: what was remembered is no longer sure.
@@ -108,7 +111,7 @@ impl<'p> Hands<'p> {
         if spot.wants_directory() || kind == Some(libc::S_IFDIR) {
             return Err(errno(refusal_for_directory(kind, flags)));
         }
-        if !self.protected.allows_change(&spot.path) {
+        if !self.protected.allows_change(&spot.path, &self.own) {
             return Err(errno(libc::EACCES));
         }
         let flags = flags | libc::O_NOFOLLOW | libc::O_NOCTTY;
@@ -134,7 +137,7 @@ impl<'p> Hands<'p> {
     fn open_object(&self, caller: &Caller<'_>, object: &OwnedFd, flags: c_int) -> io::Result<Done> {
         let path = self.resolver.path_of(object)?;
         let found = fd::stat(object.as_raw_fd())?;
-        if path.is_absolute() && !self.protected.allows_change(&path) {
+        if path.is_absolute() && !self.protected.allows_change(&path, &self.own) {
             return Err(errno(libc::EACCES));
         }
         let flags = flags & !(libc::O_NOFOLLOW | libc::O_CREAT | libc::O_EXCL) | libc::O_NOCTTY;
@@ -157,11 +160,13 @@ impl<'p> Hands<'p> {
         mode: u32,
     ) -> io::Result<Done> {
         let spot = self.spot(caller, (dirfd, name))?;
-        if !self.protected.allows_directory(&spot.path) {
+        if !self.protected.allows_directory(&spot.path, &self.own) {
             return Err(self.refusal(&spot));
         }
         self.take_mask(caller)?;
-        mount::make_dir(spot.parent.as_fd(), &spot.name, mode).map(|()| Done::Nothing)
+        mount::make_dir(spot.parent.as_fd(), &spot.name, mode)?;
+        self.own.made(&spot.path);
+        Ok(Done::Nothing)
     }
 
     /// An existing name answers as the kernel would, so that `mkdir -p` and the like go on.
@@ -195,7 +200,11 @@ impl<'p> Hands<'p> {
     ) -> io::Result<Done> {
         let (from, to) = (self.spot(caller, from)?, self.spot(caller, to)?);
         self.guard(&from.path)?;
-        self.guard(&to.path)?;
+        if let Some(keys) = self.protected.settings_at(&to.path, &self.own).filter(|_| flags == 0) {
+            settings::renew(&from, keys)?;
+        } else {
+            self.guard(&to.path)?;
+        }
         // SAFETY: descriptors we hold, NUL-terminated names and an integer.
         check(unsafe {
             libc::syscall(
@@ -206,8 +215,9 @@ impl<'p> Hands<'p> {
                 to.name.as_ptr(),
                 flags,
             )
-        })
-        .map(|_| Done::Nothing)
+        })?;
+        self.own.moved(&from.path, &to.path);
+        Ok(Done::Nothing)
     }
 
     /// `link`, `linkat`.
@@ -280,12 +290,13 @@ impl<'p> Hands<'p> {
         let spot = self.spot(caller, (dirfd, name))?;
         self.guard(&spot.path)?;
         // SAFETY: a descriptor we hold, a NUL-terminated name and an integer.
-        check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), spot.name.as_ptr(), flags) })
-            .map(|_| Done::Nothing)
+        check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), spot.name.as_ptr(), flags) })?;
+        self.own.removed(&spot.path);
+        Ok(Done::Nothing)
     }
 
     fn guard(&self, path: &Path) -> io::Result<()> {
-        if self.protected.allows_change(path) { Ok(()) } else { Err(errno(libc::EACCES)) }
+        if self.protected.allows_change(path, &self.own) { Ok(()) } else { Err(errno(libc::EACCES)) }
     }
 }
 
