@@ -34,7 +34,7 @@ pub mod text;
 
 pub use backend::{Backend, Enforcement, Guarantee};
 pub use error::PlatformError;
-pub use launch::{Child, Pipe, launch, probe, spawn, take_over};
+pub use launch::{Child, Pipe, launch, probe, refused_calls, spawn, take_over};
 pub use plan::Plan;
 pub use probe::Probe;
 pub use report::{End, Outcome};

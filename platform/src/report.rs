@@ -80,10 +80,10 @@ impl Outcome {
                     let limit = Limit::ALL.into_iter().find(|limit| field == limit.name())?;
                     end = Some(End::Limit(limit));
                 }
-                "setup" => match Message::decode(field.as_bytes())? {
-                    Message::Failed(failure) => end = Some(End::Setup(failure)),
-                    _ => return None,
-                },
+                "setup" => {
+                    let Message::Failed(failure) = Message::decode(field.as_bytes())? else { return None };
+                    end = Some(End::Setup(failure));
+                }
                 "duration" => duration = Some(Duration::from_nanos(number()?)),
                 "backend" => backend = Some(Backend::from_name(field.to_str()?)?),
                 "landlock" => landlock = u32::try_from(number()?).ok()?,
@@ -130,7 +130,8 @@ pub enum Limit {
 
 impl Limit {
     /// All limits that can be reported.
-    pub const ALL: [Self; 6] = [Self::Wall, Self::Cpu, Self::Memory, Self::Pids, Self::FileSize, Self::Output];
+    pub const ALL: [Self; 6] =
+        [Self::Wall, Self::Cpu, Self::Memory, Self::Pids, Self::FileSize, Self::Output];
 
     /// The name users read.
     #[must_use]
@@ -213,16 +214,12 @@ steps! {
 /// A message from an inner stage to the supervisor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// The command is running.
-    Running,
     /// The fence could not be built.
     Failed(SetupFailure),
     /// The command ended with this raw wait status.
     Ended(i32),
     /// The master side of the private terminal comes with this message.
     Terminal,
-    /// A limit the inner side watches was hit.
-    Hit(Limit),
 }
 
 /// Longest message; objects are cut to fit.
@@ -232,9 +229,7 @@ impl Message {
     /// As bytes for the line.
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Running => vec![b'R'],
             Self::Terminal => vec![b'T'],
-            Self::Hit(limit) => vec![b'L', position(&Limit::ALL, *limit)],
             Self::Ended(status) => {
                 let mut bytes = vec![b'E'];
                 bytes.extend(status.to_le_bytes());
@@ -253,9 +248,7 @@ impl Message {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let number = |from: usize| Some(i32::from_le_bytes(bytes.get(from..from + 4)?.try_into().ok()?));
         match bytes.first()? {
-            b'R' => Some(Self::Running),
             b'T' => Some(Self::Terminal),
-            b'L' => Some(Self::Hit(*Limit::ALL.get(usize::from(*bytes.get(1)?))?)),
             b'E' => Some(Self::Ended(number(1)?)),
             b'F' => Some(Self::Failed(SetupFailure {
                 step: *Step::ALL.get(usize::from(*bytes.get(1)?))?,
@@ -278,13 +271,7 @@ mod tests {
     #[test]
     fn messages_survive_the_line() {
         let failure = SetupFailure { step: Step::Mount, object: String::from("/w"), errno: 13 };
-        for message in [
-            Message::Running,
-            Message::Terminal,
-            Message::Ended(0x0900),
-            Message::Hit(Limit::Memory),
-            Message::Failed(failure),
-        ] {
+        for message in [Message::Terminal, Message::Ended(0x0900), Message::Failed(failure)] {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }
     }

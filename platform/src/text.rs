@@ -74,12 +74,14 @@ fn write_mount(op: &MountOp, line: &mut impl FnMut(&str, &[&OsStr])) {
     match op {
         MountOp::Bind { source, dest, access, code } => {
             let access = if *access == Access::ReadOnly { "ro" } else { "rw" };
-            let fields: [&OsStr; 4] = [access.as_ref(), code_word(*code).as_ref(), source.as_ref(), dest.as_ref()];
+            let fields: [&OsStr; 4] =
+                [access.as_ref(), code_word(*code).as_ref(), source.as_ref(), dest.as_ref()];
             line("bind", &fields);
         }
         MountOp::Tmpfs { dest, size, mode, code } => {
             let (size, mode) = (size.to_string(), format!("{mode:o}"));
-            let fields: [&OsStr; 4] = [code_word(*code).as_ref(), size.as_ref(), mode.as_ref(), dest.as_ref()];
+            let fields: [&OsStr; 4] =
+                [code_word(*code).as_ref(), size.as_ref(), mode.as_ref(), dest.as_ref()];
             line("tmpfs", &fields);
         }
         MountOp::Dir { dest } => line("dir", &[dest.as_ref()]),
@@ -228,7 +230,8 @@ fn from_letters(text: &str) -> Option<Rights> {
 }
 
 fn limit_fields(limits: &Limits) -> [(&'static str, Option<u64>); 8] {
-    let milliseconds = |time: Option<Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let milliseconds =
+        |time: Option<Duration>| time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     [
         ("wall", milliseconds(limits.wall)),
         ("cpu", milliseconds(limits.cpu)),

@@ -99,13 +99,22 @@ fn memory_file(data: &[u8]) -> io::Result<OwnedFd> {
 fn options(plan: &Plan) -> io::Result<Options> {
     let mut all = Options { words: Vec::new(), files: Vec::new() };
     all.flag(&["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]);
-    all.flag(&["--unshare-cgroup-try", "--cap-drop", "ALL", "--new-session", "--die-with-parent", "--as-pid-1"]);
+    all.flag(&[
+        "--unshare-cgroup-try",
+        "--cap-drop",
+        "ALL",
+        "--new-session",
+        "--die-with-parent",
+        "--as-pid-1",
+    ]);
     let (uid, gid) = native::inner_ids(plan.identity, process::ids());
     all.flag(&["--uid", &uid.to_string(), "--gid", &gid.to_string(), "--hostname", &plan.hostname]);
     for op in &plan.mounts {
         mount(op, plan, &mut all)?;
     }
-    for (dest, source, access) in mounts::shields(plan).map_err(|failure| io::Error::from_raw_os_error(failure.errno))? {
+    for (dest, source, access) in
+        mounts::shields(plan).map_err(|failure| io::Error::from_raw_os_error(failure.errno))?
+    {
         let option = if access == Access::ReadOnly { "--ro-bind" } else { "--bind" };
         all.path(option, &[&source, &dest]);
     }
@@ -183,8 +192,7 @@ pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], waits: bool) -> Result<Sta
         number(&theirs).into(),
         number(&text).into(),
     ];
-    let argv: Vec<CString> =
-        argv.iter().filter_map(|word| CString::new(word.as_bytes()).ok()).collect();
+    let argv: Vec<CString> = argv.iter().filter_map(|word| CString::new(word.as_bytes()).ok()).collect();
     let program = c_path(&bwrap).map_err(wrap)?;
     match process::fork_into(0, None).map_err(wrap)? {
         Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours }),

@@ -128,9 +128,9 @@ fn version_two(limits: &Limits) -> Option<Group> {
     let parent = [own.as_path(), own.parent()?].into_iter().find(|dir| {
         let enabled = fs::read_to_string(dir.join("cgroup.subtree_control")).unwrap_or_default();
         dir.starts_with(MOUNT)
-            && wanted.iter().all(|(limit, name)| {
-                limit.is_none() || enabled.split_whitespace().any(|each| each == *name)
-            })
+            && wanted
+                .iter()
+                .all(|(limit, name)| limit.is_none() || enabled.split_whitespace().any(|each| each == *name))
     })?;
     let dir = divide(parent)?;
     let set = |file: &str, limit: Option<u64>| {
@@ -144,8 +144,7 @@ fn version_two(limits: &Limits) -> Option<Group> {
 
 fn version_one(limits: &Limits) -> Option<Group> {
     let mut group = Group { dirs: Vec::new(), version: Version::One, memory: false, pids: false };
-    let wanted =
-        [("memory", "memory.limit_in_bytes", limits.memory), ("pids", "pids.max", limits.pids)];
+    let wanted = [("memory", "memory.limit_in_bytes", limits.memory), ("pids", "pids.max", limits.pids)];
     for (controller, file, limit) in wanted {
         let Some(value) = limit else { continue };
         let Some(path) = own(controller) else { continue };

@@ -13,9 +13,9 @@ use crate::error::PlatformError;
 use crate::linux::keeper::FAILED;
 use crate::linux::mounts::{self, Opener, Sources};
 use crate::linux::stage::Stage;
+use crate::linux::supervise::Started;
 use crate::linux::sys::process::{self, Fork};
 use crate::linux::sys::{check_int, fd, number, socket};
-use crate::linux::supervise::Started;
 use crate::plan::{Identity, Plan};
 use crate::report::{Message, SetupFailure, Step};
 
@@ -34,7 +34,8 @@ pub(crate) fn start(
     gate: Gate<'_>,
 ) -> Result<Started, PlatformError> {
     let real = process::ids();
-    let opened = (real.0 == 0).then(|| Sources::open(plan, Opener::Outer)).transpose().map_err(PlatformError::from)?;
+    let opened =
+        (real.0 == 0).then(|| Sources::open(plan, Opener::Outer)).transpose().map_err(PlatformError::from)?;
     let (ours, theirs) = socket::pair().map_err(|error| PlatformError::on("make", "a line", error))?;
     let into = match gate {
         Gate::Open | Gate::Wait => None,
@@ -53,7 +54,9 @@ pub(crate) fn start(
                 }
             }
         }
-        Err(error) => Err(PlatformError::on("make namespaces for", plan.program.display().to_string(), error)),
+        Err(error) => {
+            Err(PlatformError::on("make namespaces for", plan.program.display().to_string(), error))
+        }
     }
 }
 

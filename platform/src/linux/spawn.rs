@@ -144,7 +144,8 @@ fn run_own(words: &[OsString], fds: &[(OwnedFd, RawFd)], keep: &[RawFd]) -> io::
         .collect::<io::Result<_>>()?;
     let every: Vec<c_int> = (1..=31).collect();
     let held = signal::Held::take(&signal::set_of(&every))?;
-    let pointers = |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
+    let pointers =
+        |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
     let mut birth = Birth {
         argv: pointers(&argv),
         env: vec![std::ptr::null()],

@@ -13,6 +13,7 @@ use std::path::Path;
 use libc::{c_char, c_int, c_void, pid_t};
 
 use crate::error::PlatformError;
+use crate::linux::bare::Children;
 use crate::linux::broker::Protected;
 use crate::linux::keeper::{self, Keeper};
 use crate::linux::landlock::{self, Tcp};
@@ -49,6 +50,7 @@ pub(crate) struct Stage {
     filter: Vec<Instruction>,
     keeper_filter: Vec<Instruction>,
     protected: Option<Protected>,
+    brood: Option<Children>,
     mask: libc::sigset_t,
 }
 
@@ -87,6 +89,7 @@ impl Stage {
             filter: filter.program(Arch::NATIVE),
             keeper_filter: if protected.is_some() { keeper_filter.program(Arch::NATIVE) } else { Vec::new() },
             protected,
+            brood: None,
             mask,
         })
     }
@@ -99,8 +102,7 @@ impl Stage {
             Ok((command, listener)) => {
                 drop(stdio);
                 let protected = self.protected.take();
-                let own_namespace = self.surroundings.namespaces;
-                let keeper = Keeper { line, command, listener, protected, own_namespace };
+                let keeper = Keeper { line, command, listener, protected, brood: self.brood.take() };
                 let filter = watching.then_some(self.keeper_filter.as_slice());
                 keeper.run(filter)
             }
@@ -126,6 +128,9 @@ impl Stage {
         // SAFETY: `cwd` is NUL-terminated.
         check_int(unsafe { libc::chdir(self.cwd.as_ptr()) })
             .map_err(|error| fail(Step::Directory, &cwd, &error))?;
+        if !self.surroundings.namespaces {
+            self.brood = Some(Children::of_self().map_err(|error| fail(Step::Lifeline, "", &error))?);
+        }
         process::prctl(libc::PR_SET_DUMPABLE, 0)
             .and_then(|_| caps::drop_all())
             .map_err(|error| fail(Step::Privileges, "", &error))?;
@@ -278,7 +283,8 @@ impl Birth<'_> {
         if let Some(line) = self.listener_line {
             let listener =
                 seccomp::install_watched(&self.stage.filter).map_err(|error| (Step::Broker, error))?;
-            socket::send(line.as_fd(), b"w", Some(listener.as_raw_fd())).map_err(|error| (Step::Broker, error))?;
+            socket::send(line.as_fd(), b"w", Some(listener.as_raw_fd()))
+                .map_err(|error| (Step::Broker, error))?;
         }
         Ok(())
     }

@@ -109,7 +109,7 @@ impl Watch<'_> {
         loop {
             let mut set = vec![
                 readable(self.started.pidfd.as_raw_fd()),
-                readable(if self.line_done() { -1 } else { self.started.line.as_raw_fd() }),
+                readable(if self.awaits_terminal() { self.started.line.as_raw_fd() } else { -1 }),
                 readable(self.signals.raw()),
                 readable(self.leash.map_or(-1, AsRawFd::as_raw_fd)),
             ];
@@ -137,8 +137,9 @@ impl Watch<'_> {
         }
     }
 
-    fn line_done(&self) -> bool {
-        self.end.is_some() || self.failure.is_some()
+    /// Only a terminal is waited for on the line; all else there is read at the end, which saves waking up.
+    fn awaits_terminal(&self) -> bool {
+        self.plan.stdio == Stdio::Pty && self.master.is_none() && self.failure.is_none()
     }
 
     /// Milliseconds until the next thing that happens by itself.
@@ -176,9 +177,8 @@ impl Watch<'_> {
         match Message::decode(&buffer[..length]) {
             Some(Message::Ended(status)) => self.end = Some(self.meaning(status)),
             Some(Message::Failed(failure)) => self.failure = Some(failure),
-            Some(Message::Hit(limit)) => self.stop(limit),
             Some(Message::Terminal) => self.attach(extra)?,
-            Some(Message::Running) | None => {}
+            None => {}
         }
         Ok(true)
     }
@@ -273,8 +273,11 @@ impl Watch<'_> {
         self.raw = None;
         let until = Instant::now() + DRAIN;
         loop {
-            let mut set: Vec<libc::pollfd> =
-                self.relays.iter().map(|relay| if relay.is_output() { relay.wants() } else { idle() }).collect();
+            let mut set: Vec<libc::pollfd> = self
+                .relays
+                .iter()
+                .map(|relay| if relay.is_output() { relay.wants() } else { idle() })
+                .collect();
             let open = self.relays.iter().any(|relay| relay.is_output() && relay.is_open());
             let left = until.saturating_duration_since(Instant::now());
             if !open || left.is_zero() {

@@ -135,7 +135,8 @@ impl<'l> Listener<'l> {
             target_flags: (open_flags & libc::O_CLOEXEC) as u32,
         };
         // SAFETY: ADD_DESCRIPTOR reads one structure of this layout.
-        check_int(unsafe { libc::ioctl(self.line.as_raw_fd(), ADD_DESCRIPTOR as _, &raw const add) }).map(drop)
+        check_int(unsafe { libc::ioctl(self.line.as_raw_fd(), ADD_DESCRIPTOR as _, &raw const add) })
+            .map(drop)
     }
 
     /// Leaves a call that must wait to a process of its own, so that others are not held up.

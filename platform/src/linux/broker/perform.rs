@@ -11,10 +11,10 @@ use std::path::Path;
 
 use libc::c_int;
 
+use super::Done;
 use super::caller::Caller;
 use super::protect::Protected;
 use super::resolve::{Resolver, Spot, Step};
-use super::Done;
 use crate::linux::sys::{check, check_int, errno, fd, mount};
 
 /// Masks remembered at once.
@@ -149,7 +149,13 @@ impl<'p> Hands<'p> {
     }
 
     /// `mkdir`, `mkdirat`.
-    pub(super) fn mkdir(&mut self, caller: &Caller<'_>, dirfd: c_int, name: u64, mode: u32) -> io::Result<Done> {
+    pub(super) fn mkdir(
+        &mut self,
+        caller: &Caller<'_>,
+        dirfd: c_int,
+        name: u64,
+        mode: u32,
+    ) -> io::Result<Done> {
         let spot = self.spot(caller, (dirfd, name))?;
         if !self.protected.allows_directory(&spot.path) {
             return Err(self.refusal(&spot));
@@ -164,7 +170,13 @@ impl<'p> Hands<'p> {
     }
 
     /// `mknod`, `mknodat`: pipes, sockets and plain files; the filter refuses devices.
-    pub(super) fn mknod(&mut self, caller: &Caller<'_>, dirfd: c_int, name: u64, mode: u32) -> io::Result<Done> {
+    pub(super) fn mknod(
+        &mut self,
+        caller: &Caller<'_>,
+        dirfd: c_int,
+        name: u64,
+        mode: u32,
+    ) -> io::Result<Done> {
         let spot = self.spot(caller, (dirfd, name))?;
         self.guard(&spot.path)?;
         self.take_mask(caller)?;
@@ -174,7 +186,13 @@ impl<'p> Hands<'p> {
     }
 
     /// `rename` and relatives.
-    pub(super) fn rename(&mut self, caller: &Caller<'_>, from: From, to: From, flags: u32) -> io::Result<Done> {
+    pub(super) fn rename(
+        &mut self,
+        caller: &Caller<'_>,
+        from: From,
+        to: From,
+        flags: u32,
+    ) -> io::Result<Done> {
         let (from, to) = (self.spot(caller, from)?, self.spot(caller, to)?);
         self.guard(&from.path)?;
         self.guard(&to.path)?;
@@ -193,7 +211,13 @@ impl<'p> Hands<'p> {
     }
 
     /// `link`, `linkat`.
-    pub(super) fn link(&mut self, caller: &Caller<'_>, from: From, to: From, flags: c_int) -> io::Result<Done> {
+    pub(super) fn link(
+        &mut self,
+        caller: &Caller<'_>,
+        from: From,
+        to: From,
+        flags: c_int,
+    ) -> io::Result<Done> {
         let to = self.spot(caller, to)?;
         self.guard(&to.path)?;
         let name = caller.name(from.1)?;
@@ -267,10 +291,8 @@ impl<'p> Hands<'p> {
 
 fn link(from: c_int, name: &CStr, to: &Spot, flags: c_int) -> io::Result<Done> {
     // SAFETY: descriptors we hold and NUL-terminated names.
-    check_int(unsafe {
-        libc::linkat(from, name.as_ptr(), to.parent.as_raw_fd(), to.name.as_ptr(), flags)
-    })
-    .map(|_| Done::Nothing)
+    check_int(unsafe { libc::linkat(from, name.as_ptr(), to.parent.as_raw_fd(), to.name.as_ptr(), flags) })
+        .map(|_| Done::Nothing)
 }
 
 /// The kind of what lies at `spot`, `None` if nothing does.
@@ -321,7 +343,9 @@ impl Waiting {
             Err(error) => return Some(Err(error.into())),
         };
         match fd::open(self.proc.as_fd(), &name, self.flags | libc::O_NONBLOCK, 0) {
-            Err(error) if error.raw_os_error() == Some(libc::ENXIO) && self.flags & libc::O_NONBLOCK == 0 => None,
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) && self.flags & libc::O_NONBLOCK == 0 => {
+                None
+            }
             Ok(file) if self.flags & libc::O_NONBLOCK == 0 => {
                 Some(fd::set_blocking(file.as_raw_fd()).map(|()| file))
             }

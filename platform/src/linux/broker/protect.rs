@@ -27,11 +27,8 @@ impl Protected {
             let Ok(below) = path.strip_prefix(dest) else { continue };
             paths.extend(aliases(plan, &source.join(below)));
         }
-        let proc = plan.mounts.iter().find_map(|op| match op {
-            MountOp::Proc { dest } => Some(dest.clone()),
-            _ => None,
-        });
-        let proc = proc.unwrap_or_else(|| PathBuf::from("/proc"));
+        let list = plan.mounts.iter().find(|op| matches!(op, MountOp::Proc { .. }));
+        let proc = list.map_or_else(|| PathBuf::from("/proc"), |op| op.dest().to_owned());
         (!paths.is_empty()).then(|| Self { paths: paths.into_iter().collect(), proc })
     }
 
@@ -53,12 +50,10 @@ impl Protected {
 
 /// Every place inside at which the host path `host` can be written.
 fn aliases<'p>(plan: &'p Plan, host: &'p Path) -> impl Iterator<Item = PathBuf> + 'p {
-    plan.mounts.iter().filter_map(move |op| match op {
-        MountOp::Bind { source, dest, access: Access::ReadWrite, .. } => {
-            let below = host.strip_prefix(source).ok()?;
-            Some(if below.as_os_str().is_empty() { dest.clone() } else { dest.join(below) })
-        }
-        _ => None,
+    plan.mounts.iter().filter_map(move |op| {
+        let MountOp::Bind { source, dest, access: Access::ReadWrite, .. } = op else { return None };
+        let below = host.strip_prefix(source).ok()?;
+        Some(if below.as_os_str().is_empty() { dest.clone() } else { dest.join(below) })
     })
 }
 

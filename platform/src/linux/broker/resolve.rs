@@ -102,11 +102,8 @@ impl Resolver {
 
     /// The directory `name` leads to, following links.
     pub(super) fn directory(&self, caller: &Caller<'_>, dirfd: i32, name: &CStr) -> io::Result<OwnedFd> {
-        let start = if name.to_bytes().starts_with(b"/") {
-            root()?
-        } else {
-            caller.start(self.proc(), dirfd)?
-        };
+        let start =
+            if name.to_bytes().starts_with(b"/") { root()? } else { caller.start(self.proc(), dirfd)? };
         let flags = libc::O_PATH | libc::O_DIRECTORY;
         let relative = relative(name)?;
         match fd::open2(start.as_fd(), &relative, flags, 0, NO_SYMLINKS) {
@@ -144,7 +141,13 @@ impl Resolver {
     }
 
     /// Walks part by part, following links for the caller.
-    fn walk(&self, caller: &Caller<'_>, start: OwnedFd, path: &[u8], links: &mut usize) -> io::Result<OwnedFd> {
+    fn walk(
+        &self,
+        caller: &Caller<'_>,
+        start: OwnedFd,
+        path: &[u8],
+        links: &mut usize,
+    ) -> io::Result<OwnedFd> {
         let mut at = start;
         let mut rest: VecDeque<Vec<u8>> = parts(path).collect();
         while let Some(part) = rest.pop_front() {

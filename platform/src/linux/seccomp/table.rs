@@ -13,13 +13,12 @@ pub(crate) enum Arch {
     Aarch64,
 }
 
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("the system call filter knows x86-64 and 64-bit ARM only");
+
 impl Arch {
     /// The architecture this was built for.
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) const NATIVE: Self = Self::X86_64;
-    /// The architecture this was built for.
-    #[cfg(target_arch = "aarch64")]
-    pub(crate) const NATIVE: Self = Self::Aarch64;
+    pub(crate) const NATIVE: Self = if cfg!(target_arch = "x86_64") { Self::X86_64 } else { Self::Aarch64 };
 
     /// The number by which the kernel names the calling convention.
     pub(crate) const fn audit(self) -> u32 {
@@ -89,11 +88,7 @@ pub(crate) const REFUSED: &[Refusal] = &[
     Refusal {
         why: "The kernel keyring, which namespaces do not isolate",
         errno: libc::EPERM,
-        calls: &[
-            call("add_key", 248, 217),
-            call("request_key", 249, 218),
-            call("keyctl", 250, 219),
-        ],
+        calls: &[call("add_key", 248, 217), call("request_key", 249, 218), call("keyctl", 250, 219)],
     },
     Refusal {
         why: "Large attack surface",
@@ -108,10 +103,7 @@ pub(crate) const REFUSED: &[Refusal] = &[
     Refusal {
         why: "Files by handle, past every mount",
         errno: libc::EPERM,
-        calls: &[
-            call("open_by_handle_at", 304, 265),
-            call("name_to_handle_at", 303, 264),
-        ],
+        calls: &[call("open_by_handle_at", 304, 265), call("name_to_handle_at", 303, 264)],
     },
     Refusal {
         why: "The shape of the file tree",
@@ -167,19 +159,11 @@ pub(crate) const REFUSED: &[Refusal] = &[
             call("set_mempolicy_home_node", 450, 450),
         ],
     },
-    Refusal {
-        why: "Security labels",
-        errno: libc::EPERM,
-        calls: &[
-            call("lsm_set_self_attr", 460, 460),
-        ],
-    },
+    Refusal { why: "Security labels", errno: libc::EPERM, calls: &[call("lsm_set_self_attr", 460, 460)] },
     Refusal {
         why: "Flags behind a pointer, where a filter cannot look; libraries fall back",
         errno: libc::ENOSYS,
-        calls: &[
-            call("clone3", 435, 435),
-        ],
+        calls: &[call("clone3", 435, 435)],
     },
     Refusal {
         why: "Calls made by a ring are not filtered",
@@ -207,10 +191,7 @@ pub(crate) const REFUSED: &[Refusal] = &[
     Refusal {
         why: "Memory hidden from the kernel; attributes behind a pointer",
         errno: libc::ENOSYS,
-        calls: &[
-            call("memfd_secret", 447, 447),
-            call("file_setattr", 469, 469),
-        ],
+        calls: &[call("memfd_secret", 447, 447), call("file_setattr", 469, 469)],
     },
 ];
 

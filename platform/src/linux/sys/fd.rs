@@ -61,7 +61,8 @@ pub(crate) fn open2(
 /// `openat`, following links as usual.
 pub(crate) fn open(start: BorrowedFd<'_>, path: &CStr, flags: c_int, mode: u32) -> io::Result<OwnedFd> {
     // SAFETY: `path` is NUL-terminated and lives through the call.
-    let raw = unsafe { libc::openat(start.as_raw_fd(), path.as_ptr(), flags | libc::O_CLOEXEC, mode as c_uint) };
+    let raw =
+        unsafe { libc::openat(start.as_raw_fd(), path.as_ptr(), flags | libc::O_CLOEXEC, mode as c_uint) };
     own(c_long::from(check_int(raw)?))
 }
 
@@ -152,8 +153,7 @@ pub(crate) fn stat_at(start: RawFd, name: &CStr) -> io::Result<libc::stat> {
 /// What a symbolic link below `start` says; an empty name means `start` itself.
 pub(crate) fn read_link<'b>(start: RawFd, name: &CStr, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
     // SAFETY: `name` is NUL-terminated; the kernel writes at most the length passed along.
-    let length =
-        unsafe { libc::readlinkat(start, name.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len()) };
+    let length = unsafe { libc::readlinkat(start, name.as_ptr(), buffer.as_mut_ptr().cast(), buffer.len()) };
     let length = usize::try_from(check(length as c_long)?).unwrap_or(0);
     if length == buffer.len() {
         return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
@@ -165,6 +165,13 @@ pub(crate) fn read_link<'b>(start: RawFd, name: &CStr, buffer: &'b mut [u8]) -> 
 pub(crate) fn read(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the kernel writes at most the length passed along.
     let length = unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), buffer.len()) };
+    check(length as c_long).map(|length| usize::try_from(length).unwrap_or(0))
+}
+
+/// `pread` into `buffer`.
+pub(crate) fn read_at(fd: RawFd, buffer: &mut [u8], offset: i64) -> io::Result<usize> {
+    // SAFETY: the kernel writes at most the length passed along.
+    let length = unsafe { libc::pread(fd, buffer.as_mut_ptr().cast(), buffer.len(), offset) };
     check(length as c_long).map(|length| usize::try_from(length).unwrap_or(0))
 }
 

@@ -82,7 +82,11 @@ pub(crate) fn attach(tree: BorrowedFd<'_>, dest: BorrowedFd<'_>) -> io::Result<(
 }
 
 /// A new, detached file system of `kind`.
-pub(crate) fn new_filesystem(kind: &CStr, options: &[(&CStr, &CStr)], attributes: u64) -> io::Result<OwnedFd> {
+pub(crate) fn new_filesystem(
+    kind: &CStr,
+    options: &[(&CStr, &CStr)],
+    attributes: u64,
+) -> io::Result<OwnedFd> {
     const FSOPEN_CLOEXEC: c_uint = 1;
     const FSMOUNT_CLOEXEC: c_uint = 1;
     // SAFETY: `kind` is NUL-terminated.
@@ -106,9 +110,8 @@ fn configure(
 ) -> io::Result<()> {
     let nothing: c_int = 0;
     // SAFETY: both pointers come from live C strings or are null, as `new_filesystem` passes them.
-    let done = unsafe {
-        libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), command, key, value, nothing)
-    };
+    let done =
+        unsafe { libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), command, key, value, nothing) };
     check(done).map(drop)
 }
 

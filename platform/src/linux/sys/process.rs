@@ -133,12 +133,6 @@ pub(crate) fn own_pid() -> pid_t {
     unsafe { libc::getpid() }
 }
 
-/// The parent's number, 0 when it lies outside this pid namespace.
-pub(crate) fn parent_pid() -> pid_t {
-    // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::getppid() }
-}
-
 /// A pidfd for a process that this one is a parent of or may signal.
 pub(crate) fn pidfd_open(pid: pid_t) -> io::Result<OwnedFd> {
     // SAFETY: plain integers.
