@@ -16,13 +16,14 @@ use std::path::{Path, PathBuf};
 
 use crate::error::PlatformError;
 use crate::linux::keeper::FAILED;
+use crate::linux::message::Message;
 use crate::linux::native::hold_on;
 use crate::linux::stage::Stage;
 use crate::linux::supervise::Started;
 use crate::linux::sys::process::{self, Fork};
 use crate::linux::sys::{c_path, fd, socket};
 use crate::plan::{MountOp, Place, Plan, Rights};
-use crate::report::{Message, SetupFailure, Step};
+use crate::report::{SetupFailure, Step};
 
 /// Device nodes that stay in reach.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];

@@ -10,9 +10,9 @@ use libc::{c_int, pid_t};
 
 use crate::linux::bare::Children;
 use crate::linux::broker::{Broker, Protected};
+use crate::linux::message::{MESSAGE_MAX, Message};
 use crate::linux::seccomp::{self, Instruction};
 use crate::linux::sys::{fd, process, signal, socket};
-use crate::report::{MESSAGE_MAX, Message};
 
 /// Exit status of a stage that could not start the command; the report says why.
 pub(crate) const FAILED: c_int = 125;

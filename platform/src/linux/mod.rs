@@ -13,6 +13,7 @@ pub(crate) mod entry;
 mod keeper;
 pub(crate) mod landlock;
 mod limits;
+mod message;
 mod mounts;
 mod native;
 pub(crate) mod probe;
@@ -132,7 +133,7 @@ fn promise(
     group: Option<&Group>,
 ) -> Result<Enforcement, PlatformError> {
     let facts = Facts::of(landlock, group);
-    let enforcement = Enforcement { backend, given: facts.given(backend, plan.unix_sockets), landlock };
+    let enforcement = Enforcement { backend, given: facts.given(backend, plan), landlock };
     match plan.required.iter().find(|required| !enforcement.has(**required)) {
         Some(missing) => Err(PlatformError::Missing { backend, missing: *missing }),
         None => Ok(enforcement),

@@ -14,15 +14,20 @@ use std::path::{Path, PathBuf};
 use crate::linux::sys::fd::{self, BENEATH, NO_SYMLINKS};
 use crate::linux::sys::mount::{self, NODEV, NOEXEC, NOSUID, RDONLY};
 use crate::linux::sys::{c_path, errno};
-use crate::plan::{Access, Code, MountOp, Plan};
+use crate::plan::{Access, Code, MountOp, Plan, Stdio};
 use crate::report::{SetupFailure, Step};
 
 /// Bytes of the root file system, which only holds directories, links and small files.
 const ROOT_SIZE: &CStr = c"16777216";
 /// Shared memory when the plan names no size.
 pub(crate) const SHARED_MEMORY: u64 = 64 << 20;
-/// Host devices that are safe to show.
-const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+/// Host devices that are safe to show; the last, one's own terminal, only to those who have one.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// The devices this plan shows.
+fn devices(plan: &Plan) -> &'static [&'static str] {
+    if plan.stdio == Stdio::Pty { &DEVICES } else { &DEVICES[..5] }
+}
 /// Parts of `/proc` that real user 0 could write to without any privilege.
 const PROC_KNOBS: [&CStr; 6] = [c"sys", c"sysrq-trigger", c"irq", c"bus", c"fs", c"acpi"];
 
@@ -55,7 +60,7 @@ impl Sources {
             binds.push(match op {
                 MountOp::Bind { source, .. } => Some(pin(source)?),
                 MountOp::Dev { .. } => {
-                    for name in DEVICES {
+                    for name in self::devices(plan) {
                         devices.push(pin(&Path::new("/dev").join(name))?);
                     }
                     None
@@ -288,7 +293,7 @@ impl View<'_> {
     }
 
     fn dev(&mut self, dest: &Path, devices: &mut std::slice::Iter<'_, OwnedFd>) -> io::Result<()> {
-        for name in DEVICES {
+        for name in self::devices(self.plan) {
             let source = devices.next().ok_or_else(|| errno(libc::EINVAL))?;
             self.bind(source, &dest.join(name), NOSUID | NOEXEC)?;
         }

@@ -17,11 +17,12 @@ use crate::linux::bare::Children;
 use crate::linux::broker::Protected;
 use crate::linux::keeper::{self, Keeper};
 use crate::linux::landlock::{self, Tcp};
+use crate::linux::message::Message;
 use crate::linux::seccomp::{self, Arch, Filter, Instruction, Watch};
 use crate::linux::sys::{c_path, check_int, fd, number, process, signal, socket};
 use crate::linux::{caps, limits, terminal};
 use crate::plan::{Exec, Limits, MountOp, Place, Plan, Rights, Stdio, UnixSockets};
-use crate::report::{Message, SetupFailure, Step};
+use crate::report::{SetupFailure, Step};
 
 /// Room for the child between its birth and `execve`; it only makes system calls there.
 const STACK: usize = 64 << 10;
@@ -221,6 +222,7 @@ fn places(plan: &Plan) -> Vec<Place> {
                 add(dest.clone(), see);
                 add(dest.join("shm"), Rights::WRITE | Rights::REMOVE);
                 add(dest.join("pts"), Rights::CONTROL);
+                add(dest.join("tty"), Rights::CONTROL);
             }
             MountOp::Bind { .. }
             | MountOp::Tmpfs { .. }

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 use libc::{c_int, pid_t};
 
 use crate::error::PlatformError;
+use crate::linux::message::{MESSAGE_MAX, Message};
 use crate::linux::relay::{self, OUTPUT_DEFAULT, Relay};
 use crate::linux::sys::{fd, process, signal, socket};
 use crate::linux::terminal::{self, Raw};
 use crate::plan::{Plan, Stdio};
-use crate::report::{End, Limit, MESSAGE_MAX, Message, SetupFailure, Step};
+use crate::report::{End, Limit, SetupFailure, Step};
 
 /// Signals passed on to the command.
 pub(crate) const FORWARDED: [c_int; 9] = [

@@ -278,7 +278,10 @@ impl<'p> Hands<'p> {
         flags: c_int,
     ) -> io::Result<Done> {
         let spot = self.spot(caller, (dirfd, name))?;
-        self.guard(&spot.path)?;
+        // A directory above a protected path that exists is not empty, so the kernel keeps it.
+        if flags & libc::AT_REMOVEDIR == 0 || !self.protected.allows_directory(&spot.path) {
+            self.guard(&spot.path)?;
+        }
         // SAFETY: a descriptor we hold, a NUL-terminated name and an integer.
         check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), spot.name.as_ptr(), flags) })
             .map(|_| Done::Nothing)
