@@ -82,7 +82,13 @@ fn is_closed(error: &PlatformError) -> bool {
 /// in them away, and some helpers fail as a whole. Nothing has run then.
 fn is_closed_inside(outcome: &Outcome) -> bool {
     let End::Setup(failure) = &outcome.end else { return false };
-    matches!(failure.step, Step::Identity | Step::Hostname | Step::Loopback | Step::Root | Step::Helper)
+    // Where parts of /proc are masked, as in most containers, a new one cannot be mounted.
+    let masked = failure.step == Step::Mount && failure.errno == libc::EPERM;
+    masked
+        || matches!(
+            failure.step,
+            Step::Identity | Step::Hostname | Step::Loopback | Step::Root | Step::Helper
+        )
 }
 
 fn launch_behind(plan: &Plan, backend: Backend, leash: Option<&OwnedFd>) -> Result<Outcome, PlatformError> {

@@ -65,10 +65,10 @@ fn codes(world: &World) -> Verdict {
 fn no_program(world: &World) -> Verdict {
     let mut plan = world.plan(&[]);
     plan.program = "/usr/bin/no-such-program".into();
-    match world.launch(&plan).unwrap().end {
-        End::Setup(failure) if failure.step == Step::Exec && failure.errno == 2 => Passed,
-        other => Failed(format!("{other:?}")),
-    }
+    let end = world.launch(&plan).unwrap().end;
+    let End::Setup(failure) = &end else { return Failed(format!("{end:?}")) };
+    same!("step and cause", (failure.step, failure.errno), (Step::Exec, 2));
+    Passed
 }
 
 fn wall(world: &World) -> Verdict {

@@ -11,7 +11,7 @@ pub(crate) fn print_probe() -> ExitCode {
     match sbx_platform::probe() {
         Ok(found) => {
             for tried in found.backends {
-                let state = tried.failure.map_or_else(|| String::from("works"), |reason| reason);
+                let state = tried.failure.unwrap_or_else(|| String::from("works"));
                 let given: Vec<&str> = tried.given.iter().map(|guarantee| guarantee.name()).collect();
                 println!("{} {}: {}", tried.backend, state, given.join(" "));
             }
