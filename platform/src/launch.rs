@@ -66,6 +66,14 @@ pub fn ids() -> (u32, u32) {
     (user, group)
 }
 
+/// The system calls no fenced process can make, each with the reason; empty where there is no backend.
+pub fn refused_calls() -> impl Iterator<Item = (&'static str, &'static str)> {
+    #[cfg(target_os = "linux")]
+    return crate::linux::seccomp::refused();
+    #[cfg(not(target_os = "linux"))]
+    std::iter::empty()
+}
+
 /// Acts as an inner part of a launch if this process was started as one; else returns at once.
 ///
 /// To be called first thing in `main`, before any thread is started.

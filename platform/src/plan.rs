@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::ops::BitOr;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::backend::Guarantee;
@@ -157,6 +157,22 @@ pub enum MountOp {
         /// Where it appears inside, usually `/dev`.
         dest: PathBuf,
     },
+}
+
+impl MountOp {
+    /// Where it appears inside.
+    #[must_use]
+    pub fn dest(&self) -> &Path {
+        match self {
+            Self::Bind { dest, .. }
+            | Self::Tmpfs { dest, .. }
+            | Self::Dir { dest }
+            | Self::Symlink { dest, .. }
+            | Self::File { dest, .. }
+            | Self::Proc { dest }
+            | Self::Dev { dest } => dest,
+        }
+    }
 }
 
 /// Whether a bound place can be changed.

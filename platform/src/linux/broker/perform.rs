@@ -87,27 +87,44 @@ impl<'p> Hands<'p> {
         }
         let making = flags & libc::O_CREAT != 0;
         let follow = flags & libc::O_NOFOLLOW == 0 && !(making && flags & libc::O_EXCL != 0);
-        match self.last(caller, self.resolver.spot(caller, dirfd, &name)?, follow)? {
+        let spot = self.resolver.spot(caller, dirfd, &name)?;
+        let (last, found) = self.last(caller, spot, follow)?;
+        match last {
             Step::Object(object) => self.open_object(caller, &object, flags),
-            Step::Spot(spot) => self.open_spot(caller, &spot, flags, mode),
+            Step::Spot(spot) => self.open_spot(caller, &spot, found, flags, mode),
         }
     }
 
-    /// Follows links in the last part until there are none.
-    fn last(&self, caller: &Caller<'_>, mut spot: Spot, follow: bool) -> io::Result<Step> {
+    /// Follows links in the last part until there are none; also says what lies there.
+    fn last(
+        &self,
+        caller: &Caller<'_>,
+        mut spot: Spot,
+        follow: bool,
+    ) -> io::Result<(Step, Option<libc::stat>)> {
         let mut links = 0;
-        while follow && kind(&spot)? == Some(libc::S_IFLNK) {
+        loop {
+            let found = look(&spot)?;
+            let is_link = found.is_some_and(|found| found.st_mode & libc::S_IFMT == libc::S_IFLNK);
+            if !follow || !is_link {
+                return Ok((Step::Spot(spot), found));
+            }
             match self.resolver.follow(caller, &spot, &mut links)? {
                 Step::Spot(next) => spot = next,
-                object => return Ok(object),
+                object => return Ok((object, None)),
             }
         }
-        Ok(Step::Spot(spot))
     }
 
-    fn open_spot(&mut self, caller: &Caller<'_>, spot: &Spot, flags: c_int, mode: u32) -> io::Result<Done> {
-        let found = fd::stat_at(spot.parent.as_raw_fd(), &spot.bare_name());
-        let kind = found.as_ref().ok().map(|found| found.st_mode & libc::S_IFMT);
+    fn open_spot(
+        &mut self,
+        caller: &Caller<'_>,
+        spot: &Spot,
+        found: Option<libc::stat>,
+        flags: c_int,
+        mode: u32,
+    ) -> io::Result<Done> {
+        let kind = found.map(|found| found.st_mode & libc::S_IFMT);
         if spot.wants_directory() || kind == Some(libc::S_IFDIR) {
             return Err(errno(refusal_for_directory(kind, flags)));
         }
@@ -120,7 +137,7 @@ impl<'p> Hands<'p> {
                 let object = fd::open(spot.parent.as_fd(), &spot.name, libc::O_PATH | libc::O_NOFOLLOW, 0)?;
                 Waiting::begin(&self.resolver, &object, flags)
             }
-            Some(libc::S_IFCHR) if found.is_ok_and(|found| found.st_rdev == libc::makedev(5, 0)) => {
+            Some(libc::S_IFCHR) if found.is_some_and(|found| found.st_rdev == libc::makedev(5, 0)) => {
                 let terminal = caller.terminal(self.resolver.proc())?;
                 Ok(Done::Open(fd::open(fd::cwd(), &terminal, flags, 0)?, flags))
             }
@@ -171,7 +188,7 @@ impl<'p> Hands<'p> {
 
     /// An existing name answers as the kernel would, so that `mkdir -p` and the like go on.
     fn refusal(&self, spot: &Spot) -> io::Error {
-        errno(if matches!(kind(spot), Ok(Some(_))) { libc::EEXIST } else { libc::EACCES })
+        errno(if matches!(look(spot), Ok(Some(_))) { libc::EEXIST } else { libc::EACCES })
     }
 
     /// `mknod`, `mknodat`: pipes, sockets and plain files; the filter refuses devices.
@@ -235,7 +252,7 @@ impl<'p> Hands<'p> {
             Step::Object(caller.start(self.resolver.proc(), from.0)?)
         } else {
             let spot = self.resolver.spot(caller, from.0, &name)?;
-            self.last(caller, spot, flags & libc::AT_SYMLINK_FOLLOW != 0)?
+            self.last(caller, spot, flags & libc::AT_SYMLINK_FOLLOW != 0)?.0
         };
         match source {
             Step::Spot(from) => {
@@ -271,8 +288,8 @@ impl<'p> Hands<'p> {
         let spot = self.spot(caller, (libc::AT_FDCWD, name))?;
         let flags = libc::O_WRONLY | libc::O_NONBLOCK;
         let opened = match self.last(caller, spot, true)? {
-            Step::Spot(spot) => self.open_spot(caller, &spot, flags, 0)?,
-            Step::Object(object) => self.open_object(caller, &object, flags)?,
+            (Step::Spot(spot), found) => self.open_spot(caller, &spot, found, flags, 0)?,
+            (Step::Object(object), _) => self.open_object(caller, &object, flags)?,
         };
         let Done::Open(file, _) = opened else { return Err(errno(libc::EINVAL)) };
         // SAFETY: a descriptor we hold and an integer.
@@ -288,7 +305,10 @@ impl<'p> Hands<'p> {
         flags: c_int,
     ) -> io::Result<Done> {
         let spot = self.spot(caller, (dirfd, name))?;
-        self.guard(&spot.path)?;
+        // A directory above a protected path that exists is not empty, so the kernel keeps it.
+        if flags & libc::AT_REMOVEDIR == 0 || !self.protected.allows_directory(&spot.path, &self.own) {
+            self.guard(&spot.path)?;
+        }
         // SAFETY: a descriptor we hold, a NUL-terminated name and an integer.
         check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), spot.name.as_ptr(), flags) })?;
         self.own.removed(&spot.path);
@@ -306,10 +326,10 @@ fn link(from: c_int, name: &CStr, to: &Spot, flags: c_int) -> io::Result<Done> {
         .map(|_| Done::Nothing)
 }
 
-/// The kind of what lies at `spot`, `None` if nothing does.
-fn kind(spot: &Spot) -> io::Result<Option<u32>> {
+/// What lies at `spot`, `None` if nothing does.
+fn look(spot: &Spot) -> io::Result<Option<libc::stat>> {
     match fd::stat_at(spot.parent.as_raw_fd(), &spot.bare_name()) {
-        Ok(found) => Ok(Some(found.st_mode & libc::S_IFMT)),
+        Ok(found) => Ok(Some(found)),
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
         Err(error) => Err(error),
     }

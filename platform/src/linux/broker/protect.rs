@@ -176,12 +176,10 @@ fn relation<'n>(
 
 /// Every place inside at which the host path `host` can be written.
 fn aliases<'p>(plan: &'p Plan, host: &'p Path) -> impl Iterator<Item = PathBuf> + 'p {
-    plan.mounts.iter().filter_map(move |op| match op {
-        MountOp::Bind { source, dest, access: Access::ReadWrite, .. } => {
-            let below = host.strip_prefix(source).ok()?;
-            Some(if below.as_os_str().is_empty() { dest.clone() } else { dest.join(below) })
-        }
-        _ => None,
+    plan.mounts.iter().filter_map(move |op| {
+        let MountOp::Bind { source, dest, access: Access::ReadWrite, .. } = op else { return None };
+        let below = host.strip_prefix(source).ok()?;
+        Some(if below.as_os_str().is_empty() { dest.clone() } else { dest.join(below) })
     })
 }
 
