@@ -9,5 +9,5 @@ mod providers;
 
 pub use builtin::{BUILTIN_AGENTS, FILES, File, agent};
 pub use hosts::{SHARED_HOSTS, is_public_suffix};
-pub use protected::{Opening, PROTECTED, ProtectedPath};
+pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
 pub use providers::{Narrowing, PROVIDER_TOOLS, ProviderTool};

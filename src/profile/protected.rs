@@ -36,12 +36,12 @@ fn row(line: &'static str) -> Option<ProtectedPath> {
 }
 
 impl ProtectedPath {
-    /// The part of `path` that ends with the protected name, when `path` is that or lies below it.
+    /// The longest part of `path` that ends with the protected name, when `path` is that or lies below it.
     #[must_use]
     pub fn find<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         let wanted = self.components.len();
         let depth = path.components().count();
-        (0..depth.saturating_sub(wanted - 1)).find_map(|skip| {
+        (0..depth.saturating_sub(wanted - 1)).rev().find_map(|skip| {
             let same = path
                 .components()
                 .skip(skip)
@@ -52,9 +52,28 @@ impl ProtectedPath {
     }
 }
 
+/// What protects a path most, and which part of the path that is.
+///
+/// One path can lie below several protected ones: `.vscode/.sbx` is both. What is never opened comes
+/// first, then the deepest, because a grant that names something below the deepest names it below all.
+#[must_use]
+pub fn strictest(path: &Path) -> Option<(&'static ProtectedPath, &Path)> {
+    let found = PROTECTED.iter().filter_map(|protected| Some((protected, protected.find(path)?)));
+    found.max_by_key(|(protected, part)| (protected.opening == Opening::Never, part.as_os_str().len()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_strictest_protection_counts() {
+        let (protected, part) = strictest(Path::new("/w/.vscode/.sbx/agents/a.md")).unwrap();
+        assert_eq!((protected.opening, part), (Opening::Never, Path::new("/w/.vscode/.sbx")));
+        let (_, part) = strictest(Path::new("/w/.vscode/.bashrc/.vscode/x")).unwrap();
+        assert_eq!(part, Path::new("/w/.vscode/.bashrc/.vscode"));
+        assert!(strictest(Path::new("/w/src/main.rs")).is_none());
+    }
 
     fn find(name: &str, path: &str) -> Option<String> {
         let protected = PROTECTED.iter().find(|p| p.components.join("/") == name).unwrap();
