@@ -36,5 +36,6 @@ pub use write::{WriteError, rewrite};
 pub use yaml::{Node, NodeKind};
 
 pub(crate) use config::{BACKENDS, KEYS as CONFIG_KEYS};
+pub(crate) use record::is_agent_id;
 pub(crate) use write::create as create_file;
 pub(crate) use yaml::parse as parse_yaml;

@@ -103,7 +103,7 @@ impl Manifest {
     }
 
     fn read_id(&mut self, value: &Node, problems: &mut Vec<Problem>) {
-        match value.text().map(normalize_id).filter(|id| is_id(id)) {
+        match value.text().map(normalize_id).filter(|id| is_agent_id(id)) {
             Some(id) => self.id = id.to_owned(),
             None => problems.push(
                 Problem::error(Code::BadSection, "`id` is not an agent's name")
@@ -173,7 +173,8 @@ pub fn normalize_id(id: &str) -> &str {
     id.strip_prefix("agents/").unwrap_or(id).trim_matches('/')
 }
 
-fn is_id(id: &str) -> bool {
+/// Whether an id is one that an agent can have.
+pub(crate) fn is_agent_id(id: &str) -> bool {
     let part = |part: &str| {
         !part.is_empty()
             && !part.starts_with('.')
@@ -185,7 +186,7 @@ fn is_id(id: &str) -> bool {
 fn stem(name: &str) -> String {
     let file = name.rsplit('/').next().unwrap_or(name);
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
-    if is_id(stem) { stem.to_owned() } else { "agent".to_owned() }
+    if is_agent_id(stem) { stem.to_owned() } else { "agent".to_owned() }
 }
 
 fn check_class(value: &Node, problems: &mut Vec<Problem>) {
