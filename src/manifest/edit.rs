@@ -6,10 +6,11 @@
 use super::expand::{expand, implied};
 use super::grants::{WrittenGrant, WrittenIn};
 use super::render::{block, entry};
+use super::reroot::reroot;
 use super::subtract::{Rest, subtract};
 use super::yaml::{Node, NodeKind};
 use super::{Facts, Manifest};
-use crate::capability::{Scope, ScopeKey, Spec};
+use crate::capability::{ScopeKey, Spec};
 use crate::text::{Source, Span};
 
 /// An edit of a record.
@@ -129,21 +130,14 @@ fn with_root(manifest: &Manifest, grant: &WrittenGrant, facts: &Facts) -> Spec {
         return spec;
     }
     let own = spec.scope.text(ScopeKey::In).and_then(|own| super::expand_root(own, facts).ok()?.path);
-    let outside = match (&own, &sandbox.root.path) {
-        (Some(own), Some(root)) => !sbx_platform::path::within(own, root),
-        _ => false,
+    let scope = match (&own, &sandbox.root.path) {
+        (Some(own), Some(root)) if !sbx_platform::path::within(own, root) => {
+            reroot(&spec.scope, own, root, facts)
+        }
+        (Some(_), _) => return spec,
+        (None, _) => spec.scope.clone(),
     };
-    if own.is_some() && !outside {
-        return spec;
-    }
-    let scope = spec.scope.clone().with_text(ScopeKey::In, sandbox.root.written.clone());
-    // Paths written below a root that was clamped away mean nothing below the new one.
-    let scope = if outside && scope.list(ScopeKey::Paths).is_some() { emptied(scope) } else { scope };
-    Spec { scope, ..spec }
-}
-
-fn emptied(scope: Scope) -> Scope {
-    scope.with_list(ScopeKey::Paths, Vec::<String>::new())
+    Spec { scope: scope.with_text(ScopeKey::In, sandbox.root.written.clone()), ..spec }
 }
 
 /// Uses the careful edit if it reads back as wanted, else writes the list anew.
@@ -267,7 +261,8 @@ fn rewritten(manifest: &Manifest, wanted: &[Spec]) -> String {
         let dissolves = name == "access" || (name == "sandbox" && matches!(value.kind, NodeKind::Text(_)));
         let span = key.span.to(value.span);
         if name == "capabilities" {
-            let end = if value.kind == NodeKind::Null { key.span.end + 1 } else { span.end };
+            let unwritten = value.span.start >= value.span.end;
+            let end = if unwritten { key.span.end + 1 } else { span.end };
             text.replace_range(key.span.start..end, &list);
             placed = true;
         } else if dissolves {
@@ -293,4 +288,29 @@ fn added_at_end(manifest: &Manifest, text: &str, list: &str, newline: &str) -> S
     let before = &text[..end];
     let lead = if before.is_empty() || before.ends_with('\n') { "" } else { newline };
     format!("{before}{lead}{list}{newline}{}", &text[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn granted(text: &str) -> String {
+        let spec = Spec::parse("records.delete").unwrap();
+        let change = grant(&Source::new("a.yml", text), &spec, &Facts::new("/home/u")).unwrap();
+        change.text.unwrap()
+    }
+
+    #[test]
+    fn a_list_that_is_null_in_any_spelling_can_be_granted_to() {
+        for null in ["", " ~", " null"] {
+            let text = format!("capabilities:{null}\nid: a\n");
+            assert_eq!(granted(&text), "capabilities:\n  - records.delete\nid: a\n");
+        }
+    }
+
+    #[test]
+    fn a_program_below_a_clamped_root_does_not_become_another_one() {
+        let text = "sandbox: /w\naccess: r\ncapabilities:\n  - proc.exec: {in: /, cmds: [./t]}\n";
+        assert!(granted(text).contains("- proc.exec: {in: /w, cmds: [/t]}"));
+    }
 }

@@ -14,6 +14,7 @@ mod load;
 mod paths;
 mod record;
 mod render;
+mod reroot;
 mod sections;
 mod subtract;
 mod trust;
