@@ -37,6 +37,6 @@ pub use write::{WriteError, rewrite};
 pub use yaml::{Node, NodeKind};
 
 pub(crate) use config::{BACKENDS, KEYS as CONFIG_KEYS};
-pub(crate) use record::is_agent_id;
+pub(crate) use record::{MAX_AGENT_ID, is_agent_id};
 pub(crate) use write::create as create_file;
 pub(crate) use yaml::parse as parse_yaml;

@@ -173,6 +173,9 @@ pub fn normalize_id(id: &str) -> &str {
     id.strip_prefix("agents/").unwrap_or(id).trim_matches('/')
 }
 
+/// How many bytes an agent's id may have.
+pub(crate) const MAX_AGENT_ID: usize = 128;
+
 /// Whether an id is one that an agent can have.
 pub(crate) fn is_agent_id(id: &str) -> bool {
     let part = |part: &str| {
@@ -180,7 +183,7 @@ pub(crate) fn is_agent_id(id: &str) -> bool {
             && !part.starts_with('.')
             && part.chars().all(|c| c.is_alphanumeric() || "._-".contains(c))
     };
-    id.len() <= 128 && id.split('/').all(part)
+    id.len() <= MAX_AGENT_ID && id.split('/').all(part)
 }
 
 fn stem(name: &str) -> String {
