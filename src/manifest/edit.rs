@@ -86,7 +86,7 @@ pub fn revoke(source: &Source, spec: &Spec, facts: &Facts) -> Result<Change, Edi
         })
         .collect();
     let dissolves = uses_shorthand(&manifest);
-    let text = if dissolves { None } else { cut(&manifest, &rests) };
+    let text = if dissolves { None } else { cut(&manifest, &held, &rests) };
     finish(&manifest, text, &wanted, dissolves, facts)
 }
 
@@ -216,24 +216,28 @@ fn line_end(source: &Source, offset: usize) -> usize {
 }
 
 /// Removes or replaces entries where they stand, last first so that offsets stay right.
-fn cut(manifest: &Manifest, rests: &[Rest]) -> Option<String> {
+///
+/// An entry that is written twice goes twice; one that could not be read stays.
+fn cut(manifest: &Manifest, held: &[Spec], rests: &[Rest]) -> Option<String> {
     let (_, value) = capabilities_node(manifest)?;
     let source = manifest.source();
     let grants = manifest.capabilities()?;
     let flow = source.slice(value.span).starts_with('[');
-    if flow
-        || value.list()?.len() != grants.len()
-        || grants.len() != rests.len()
-        || rests.iter().all(|rest| *rest == Rest::None)
-    {
+    if flow || rests.iter().all(|rest| *rest == Rest::None) {
         return None;
     }
+    let rest_of = |item: &Node| {
+        let grant = grants.iter().find(|grant| grant.span == item.span)?;
+        rests.get(held.iter().position(|held| *held == grant.spec)?)
+    };
     let mut text = source.text().to_owned();
-    for (item, rest) in value.list()?.iter().zip(rests).rev() {
-        match rest {
-            Rest::All => {}
-            Rest::Some(narrowed) => text.replace_range(item.span.start..item.span.end, &entry(narrowed)),
-            Rest::None => text.replace_range(whole_lines(source, item), ""),
+    for item in value.list()?.iter().rev() {
+        match rest_of(item) {
+            Some(Rest::All) | None => {}
+            Some(Rest::Some(narrowed)) => {
+                text.replace_range(item.span.start..item.span.end, &entry(narrowed));
+            }
+            Some(Rest::None) => text.replace_range(whole_lines(source, item), ""),
         }
     }
     Some(text)
@@ -306,6 +310,15 @@ mod tests {
             let text = format!("capabilities:{null}\nid: a\n");
             assert_eq!(granted(&text), "capabilities:\n  - records.delete\nid: a\n");
         }
+    }
+
+    #[test]
+    fn an_entry_written_twice_goes_twice_and_a_wrong_one_stays() {
+        let text =
+            "capabilities: # held\n  - records.read\n  - fs.raed\n  - records.delete\n  - records.read\n";
+        let spec = Spec::parse("records.read").unwrap();
+        let change = revoke(&Source::new("a.yml", text), &spec, &Facts::new("/home/u")).unwrap();
+        assert_eq!(change.text.unwrap(), "capabilities: # held\n  - fs.raed\n  - records.delete\n");
     }
 
     #[test]
