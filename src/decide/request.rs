@@ -129,13 +129,15 @@ impl Request {
     /// May a file be read, written or deleted? The path is taken as it stands, without links.
     #[must_use]
     pub fn path(capability: Capability, path: impl AsRef<Path>) -> Self {
-        let path = normalize(path.as_ref());
+        let path = path.as_ref().to_path_buf();
         Self::resolved_path(capability, path.clone(), path)
     }
 
     /// The same, with what the path turned out to be once links were followed.
     #[must_use]
     pub fn resolved_path(capability: Capability, asked: PathBuf, target: PathBuf) -> Self {
+        // A `..` that is left would be compared as a name, and lead out of any root.
+        let [asked, target] = [normalize(&asked), normalize(&target)];
         Self::new(capability, Subject::Path { asked, target })
     }
 
@@ -362,6 +364,13 @@ mod tests {
         assert!(!may("records.update{paths=[a]}", &request) && !may("records.update", &request));
         let request = Request::record(Capability::RecordsUpdate, Some("./a//b"), None);
         assert!(may("records.update{paths=[a/b]}", &request));
+    }
+
+    #[test]
+    fn a_target_that_climbs_is_taken_for_what_it_is() {
+        let target = |path: &str| Request::resolved_path(Capability::FsRead, path.into(), path.into());
+        assert!(!may("fs.read{in=/w}", &target("/w/../etc/passwd")));
+        assert!(may("fs.read{in=/w}", &target("//w/./a/")));
     }
 
     #[test]
