@@ -1,6 +1,7 @@
 //! Protected paths: what runs code on the user's behalf later.
 
-use std::path::{Component, Path};
+use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::LazyLock;
 
 /// Who may open a protected path.
@@ -17,7 +18,7 @@ pub enum Opening {
 #[non_exhaustive]
 pub struct ProtectedPath {
     /// Consecutive components, wherever they stand in a tree.
-    pub components: Vec<&'static str>,
+    pub path: &'static Path,
     /// Who may open it.
     pub opening: Opening,
     /// What it could do.
@@ -25,30 +26,31 @@ pub struct ProtectedPath {
 }
 
 /// The shipped list, read from `profiles/base/protected.txt`.
-pub static PROTECTED: LazyLock<Vec<ProtectedPath>> =
-    LazyLock::new(|| include_str!("../../profiles/base/protected.txt").lines().filter_map(row).collect());
+///
+/// In the order of the last components, by which it is searched.
+pub static PROTECTED: LazyLock<Vec<ProtectedPath>> = LazyLock::new(|| {
+    let mut list: Vec<ProtectedPath> =
+        include_str!("../../profiles/base/protected.txt").lines().filter_map(row).collect();
+    list.sort_by_key(ProtectedPath::last);
+    list
+});
 
 fn row(line: &'static str) -> Option<ProtectedPath> {
     let mut cells = line.split('|').map(str::trim);
     let path = cells.next().filter(|path| !path.is_empty() && !path.starts_with('#'))?;
     let opening = if cells.next()? == "named" { Opening::Named } else { Opening::Never };
-    Some(ProtectedPath { components: path.split('/').collect(), opening, why: cells.next()? })
+    Some(ProtectedPath { path: Path::new(path), opening, why: cells.next()? })
 }
 
 impl ProtectedPath {
     /// The longest part of `path` that ends with the protected name, when `path` is that or lies below it.
     #[must_use]
     pub fn find<'a>(&self, path: &'a Path) -> Option<&'a Path> {
-        let wanted = self.components.len();
-        let depth = path.components().count();
-        (0..depth.saturating_sub(wanted - 1)).rev().find_map(|skip| {
-            let same = path
-                .components()
-                .skip(skip)
-                .zip(&self.components)
-                .all(|(component, name)| component == Component::Normal(name.as_ref()));
-            same.then(|| path.ancestors().nth(depth - skip - wanted)).flatten()
-        })
+        path.ancestors().find(|part| part.ends_with(self.path))
+    }
+
+    fn last(&self) -> &'static [u8] {
+        self.path.file_name().unwrap_or_default().as_encoded_bytes()
     }
 }
 
@@ -58,8 +60,27 @@ impl ProtectedPath {
 /// first, then the deepest, because a grant that names something below the deepest names it below all.
 #[must_use]
 pub fn strictest(path: &Path) -> Option<(&'static ProtectedPath, &Path)> {
-    let found = PROTECTED.iter().filter_map(|protected| Some((protected, protected.find(path)?)));
-    found.max_by_key(|(protected, part)| (protected.opening == Opening::Never, part.as_os_str().len()))
+    let mut named = None;
+    for part in path.ancestors() {
+        for protected in ending_with(part.file_name().unwrap_or_default()) {
+            if !part.ends_with(protected.path) {
+                continue;
+            }
+            if protected.opening == Opening::Never {
+                return Some((protected, part));
+            }
+            named = named.or(Some((protected, part)));
+        }
+    }
+    named
+}
+
+/// The protected paths whose last component is `name`.
+fn ending_with(name: &OsStr) -> &'static [ProtectedPath] {
+    let (name, list) = (name.as_encoded_bytes(), PROTECTED.as_slice());
+    let first = list.partition_point(|protected| protected.last() < name);
+    let rest = &list[first..];
+    &rest[..rest.partition_point(|protected| protected.last() == name)]
 }
 
 #[cfg(test)]
@@ -76,7 +97,7 @@ mod tests {
     }
 
     fn find(name: &str, path: &str) -> Option<String> {
-        let protected = PROTECTED.iter().find(|p| p.components.join("/") == name).unwrap();
+        let protected = PROTECTED.iter().find(|p| p.path == Path::new(name)).unwrap();
         protected.find(Path::new(path)).map(|found| found.display().to_string())
     }
 
