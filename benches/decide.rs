@@ -12,12 +12,17 @@ use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 41;
 
+/// Something to be timed, by name.
+type Timed<'a> = (&'a str, Box<dyn FnMut() + 'a>);
+/// A text of about a given size, by name.
+type Shape = (&'static str, fn(usize) -> String);
+
 fn facts() -> Facts {
     Facts::new("/home/u").at("/w/app")
 }
 
 /// The median time of one call of each, the rounds of all taking turns.
-fn interleaved(calls: usize, subjects: &mut [(&str, Box<dyn FnMut() + '_>)]) -> Vec<Duration> {
+fn interleaved(calls: usize, subjects: &mut [Timed<'_>]) -> Vec<Duration> {
     let mut times = vec![Vec::with_capacity(ROUNDS); subjects.len()];
     for _ in 0..ROUNDS {
         for (subject, times) in subjects.iter_mut().zip(&mut times) {
@@ -36,7 +41,7 @@ fn interleaved(calls: usize, subjects: &mut [(&str, Box<dyn FnMut() + '_>)]) -> 
 }
 
 /// Prints each subject against the first.
-fn report(title: &str, calls: usize, subjects: &mut [(&str, Box<dyn FnMut() + '_>)]) {
+fn report(title: &str, calls: usize, subjects: &mut [Timed<'_>]) {
     println!("\n{title}");
     let times = interleaved(calls, subjects);
     for ((name, _), time) in subjects.iter().zip(&times) {
@@ -99,7 +104,8 @@ fn against_a_hash_set() {
     let set: HashSet<String> = policy.grants().iter().map(|grant| grant.spec.to_string()).collect();
     let key = policy.grants()[7].spec.to_string();
     let requests = requests();
-    let mut subjects: Vec<(&str, Box<dyn FnMut() + '_>)> = vec![(
+    let denied = Request::exec(["rm", "-rf", "/"]).in_dir("/w/app");
+    let mut subjects: Vec<Timed<'_>> = vec![(
         "HashSet<String> lookup, 20 entries",
         Box::new(|| assert!(black_box(&set).contains(black_box(&key)))),
     )];
@@ -108,7 +114,6 @@ fn against_a_hash_set() {
         subjects
             .push((name, Box::new(|| assert!(decide(black_box(&policy), black_box(request)).is_allowed()))));
     }
-    let denied = Request::exec(["rm", "-rf", "/"]).in_dir("/w/app");
     subjects.push((
         "a denial, with nearest grant and suggestion",
         Box::new(|| assert!(!decide(&policy, &denied).is_allowed())),
@@ -117,29 +122,25 @@ fn against_a_hash_set() {
 }
 
 fn growth() {
-    let kinds: [(&str, fn(usize) -> String, Request); 4] = [
+    let kinds: [(Shape, Request); 4] = [
         (
-            "paths",
-            |n| format!("fs.read{{in=/w/d{n},paths=[src/**]}}"),
+            ("paths", |n| format!("fs.read{{in=/w/d{n},paths=[src/**]}}")),
             Request::path(Capability::FsRead, "/w/d7/src/a/b.rs"),
         ),
         (
-            "hosts",
-            |n| format!("net.get{{hosts=[*.h{n}.com]}}"),
+            ("hosts", |n| format!("net.get{{hosts=[*.h{n}.com]}}")),
             Request::host(Capability::NetGet, "a.h7.com"),
         ),
         (
-            "commands by name",
-            |n| format!("proc.exec{{in=/w,cmds=[tool{n}]}}"),
+            ("commands by name", |n| format!("proc.exec{{in=/w,cmds=[tool{n}]}}")),
             Request::exec(["tool7", "x"]).in_dir("/w"),
         ),
         (
-            "commands by pattern",
-            |n| format!("proc.exec{{in=/w,patterns=[git sub{n} *]}}"),
+            ("commands by pattern", |n| format!("proc.exec{{in=/w,patterns=[git sub{n} *]}}")),
             Request::exec(["git", "sub7", "x"]).in_dir("/w"),
         ),
     ];
-    for (name, spec, request) in &kinds {
+    for ((name, spec), request) in &kinds {
         let policies: Vec<(String, Policy)> = [10, 100, 1000, 10_000]
             .into_iter()
             .map(|count| {
@@ -147,7 +148,7 @@ fn growth() {
                 (format!("{count} grants"), Policy::from_specs("a", &specs, &facts()).unwrap())
             })
             .collect();
-        let mut subjects: Vec<(&str, Box<dyn FnMut() + '_>)> = Vec::new();
+        let mut subjects: Vec<Timed<'_>> = Vec::new();
         for (label, policy) in &policies {
             subjects.push((label, Box::new(|| assert!(decide(black_box(policy), request).is_allowed()))));
         }
@@ -160,7 +161,7 @@ fn loading() {
     std::fs::write(&file, RECORD).unwrap();
     let read = || std::fs::read_to_string(&file).unwrap();
     let parse = |text: String| Manifest::parse(Source::new("bench.md", text), &facts()).0.unwrap();
-    let mut subjects: Vec<(&str, Box<dyn FnMut() + '_>)> = vec![
+    let mut subjects: Vec<Timed<'_>> = vec![
         ("read the file", Box::new(|| drop(black_box(read())))),
         ("read and parse", Box::new(|| drop(black_box(parse(read()))))),
         (
@@ -175,7 +176,7 @@ fn loading() {
 
 /// Ten times the text must cost about ten times the work, whatever the text.
 fn hostile() {
-    let shapes: [(&str, fn(usize) -> String); 9] = [
+    let shapes: [Shape; 9] = [
         ("plain keys", |n| (0..n / 12).map(|i| format!("k{i:06}: v\n")).collect()),
         ("many grants, a line each", |n| {
             let list = (0..n / 32).map(|i| format!("  - net.get{{hosts=[h{i:06}.com]}}\n"));

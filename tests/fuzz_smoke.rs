@@ -2,6 +2,7 @@
 //!
 //! Inputs are seeds (shipped records, the conformance vectors, a few nasty ones) bent by a small
 //! generator that always takes the same course. `SBX_FUZZ_ITERATIONS` sets how many per target.
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on should say so and stop")]
 
 #[path = "../fuzz/src/lib.rs"]
 #[expect(unreachable_pub, reason = "it is a library of its own as well")]

@@ -1,6 +1,7 @@
 //! Allowing allocates nothing, and hostile text cannot make the reader allocate out of proportion.
 //!
 //! A test binary of its own, because it counts every allocation of the thread it runs on.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say so and stop")]
 
 use sbx::capability::Capability;
 use sbx::{Config, Facts, Manifest, Policy, Request, Source, decide};
@@ -114,7 +115,8 @@ fn the_counter_counts() {
 /// Work is counted in allocations and bytes, which a busy machine does not change.
 #[test]
 fn work_grows_with_the_text_and_not_with_its_depth() {
-    let shapes: [(&str, fn(usize) -> String); 6] = [
+    type Shape = (&'static str, fn(usize) -> String);
+    let shapes: [Shape; 6] = [
         ("nested flow lists", |n| "[".repeat(n)),
         ("nested flow maps", |n| format!("a: {}", "{b: ".repeat(n / 4))),
         ("nested block lists", |n| "- ".repeat(n / 2)),

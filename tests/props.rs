@@ -1,6 +1,7 @@
 //! Properties of the language, on generated records and requests that are near misses of one another.
 //!
 //! Cases are bounded, so that the whole file takes seconds; `PROPTEST_CASES` sets another number.
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on should say so and stop")]
 
 #[path = "props/covering.rs"]
 mod covering;
