@@ -72,7 +72,7 @@ impl Manifest {
         let mut manifest = Self {
             id: stem(source.name()),
             front,
-            root: root.clone(),
+            root: Node { kind: NodeKind::Null, span: root.span },
             description: None,
             sandbox: None,
             access: None,
@@ -83,6 +83,7 @@ impl Manifest {
         for (key, value) in pairs {
             manifest.key(key, value, facts, problems);
         }
+        manifest.root = root;
         Some(manifest)
     }
 

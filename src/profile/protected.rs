@@ -1,6 +1,5 @@
 //! Protected paths: what runs code on the user's behalf later.
 
-use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -23,6 +22,8 @@ pub struct ProtectedPath {
     pub opening: Opening,
     /// What it could do.
     pub why: &'static str,
+    /// The last component, by which it is found.
+    last: &'static [u8],
 }
 
 /// The shipped list, read from `profiles/base/protected.txt`.
@@ -31,7 +32,7 @@ pub struct ProtectedPath {
 pub static PROTECTED: LazyLock<Vec<ProtectedPath>> = LazyLock::new(|| {
     let mut list: Vec<ProtectedPath> =
         include_str!("../../profiles/base/protected.txt").lines().filter_map(row).collect();
-    list.sort_by_key(ProtectedPath::last);
+    list.sort_by_key(|protected| protected.last);
     list
 });
 
@@ -39,7 +40,9 @@ fn row(line: &'static str) -> Option<ProtectedPath> {
     let mut cells = line.split('|').map(str::trim);
     let path = cells.next().filter(|path| !path.is_empty() && !path.starts_with('#'))?;
     let opening = if cells.next()? == "named" { Opening::Named } else { Opening::Never };
-    Some(ProtectedPath { path: Path::new(path), opening, why: cells.next()? })
+    let path = Path::new(path);
+    let last = path.file_name()?.as_encoded_bytes();
+    Some(ProtectedPath { path, opening, why: cells.next()?, last })
 }
 
 impl ProtectedPath {
@@ -47,10 +50,6 @@ impl ProtectedPath {
     #[must_use]
     pub fn find<'a>(&self, path: &'a Path) -> Option<&'a Path> {
         path.ancestors().find(|part| part.ends_with(self.path))
-    }
-
-    fn last(&self) -> &'static [u8] {
-        self.path.file_name().unwrap_or_default().as_encoded_bytes()
     }
 }
 
@@ -60,27 +59,33 @@ impl ProtectedPath {
 /// first, then the deepest, because a grant that names something below the deepest names it below all.
 #[must_use]
 pub fn strictest(path: &Path) -> Option<(&'static ProtectedPath, &Path)> {
-    let mut named = None;
-    for part in path.ancestors() {
-        for protected in ending_with(part.file_name().unwrap_or_default()) {
-            if !part.ends_with(protected.path) {
+    let mut strictest = None;
+    for (above, name) in names_from_the_end(path).enumerate() {
+        for protected in ending_with(name) {
+            let Some(part) = path.ancestors().nth(above).filter(|part| part.ends_with(protected.path)) else {
                 continue;
-            }
+            };
             if protected.opening == Opening::Never {
                 return Some((protected, part));
             }
-            named = named.or(Some((protected, part)));
+            strictest = strictest.or(Some((protected, part)));
         }
     }
-    named
+    strictest
+}
+
+/// The components of a path as bytes, the last first. Asked for every write, and std's own are slower.
+fn names_from_the_end(path: &Path) -> impl Iterator<Item = &[u8]> {
+    let names = path.as_os_str().as_encoded_bytes().rsplit(|byte| *byte == b'/');
+    names.filter(|name| !matches!(*name, b"" | b"."))
 }
 
 /// The protected paths whose last component is `name`.
-fn ending_with(name: &OsStr) -> &'static [ProtectedPath] {
-    let (name, list) = (name.as_encoded_bytes(), PROTECTED.as_slice());
-    let first = list.partition_point(|protected| protected.last() < name);
+fn ending_with(name: &[u8]) -> &'static [ProtectedPath] {
+    let list = PROTECTED.as_slice();
+    let first = list.partition_point(|protected| protected.last < name);
     let rest = &list[first..];
-    &rest[..rest.partition_point(|protected| protected.last() == name)]
+    &rest[..rest.partition_point(|protected| protected.last == name)]
 }
 
 #[cfg(test)]
@@ -93,6 +98,8 @@ mod tests {
         assert_eq!((protected.opening, part), (Opening::Never, Path::new("/w/.vscode/.sbx")));
         let (_, part) = strictest(Path::new("/w/.vscode/.bashrc/.vscode/x")).unwrap();
         assert_eq!(part, Path::new("/w/.vscode/.bashrc/.vscode"));
+        let (_, part) = strictest(Path::new("/w/./.git//hooks/x/")).unwrap();
+        assert_eq!(part, Path::new("/w/.git/hooks"));
         assert!(strictest(Path::new("/w/src/main.rs")).is_none());
     }
 
