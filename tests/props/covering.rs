@@ -78,7 +78,7 @@ fn includes(parent: &Policy, child: &Policy) -> bool {
 #[test]
 fn a_parent_that_covers_a_child_allows_whatever_the_child_is_allowed() {
     let (covered, allowed) = (Cell::new(0u32), Cell::new(0u32));
-    let config = cases(1200);
+    let config = cases(800);
     let wanted = config.cases / 20;
     let property = |(first, second, third, asks): (Holder, Holder, Holder, Vec<Ask>)| {
         let policies = [first.policy(), second.policy(), third.policy()];
@@ -107,7 +107,7 @@ fn a_parent_that_covers_a_child_allows_whatever_the_child_is_allowed() {
 #[test]
 fn covering_is_transitive() {
     let chains = Cell::new(0u32);
-    let config = cases(1200);
+    let config = cases(800);
     let wanted = config.cases / 20;
     let property = |(first, second, third, _): (Holder, Holder, Holder, Vec<Ask>)| {
         let (first, second, third) = (first.policy(), second.policy(), third.policy());

@@ -47,7 +47,7 @@ fn argument_reference(pattern: &[char], text: &[char]) -> bool {
 }
 
 proptest! {
-    #![proptest_config(cases(1500))]
+    #![proptest_config(cases(1000))]
 
     #[test]
     fn decide_agrees_with_a_slow_matcher((specs, levels, asks) in setting()) {

@@ -119,7 +119,7 @@ fn good(spec: &Spec) -> bool {
 }
 
 proptest! {
-    #![proptest_config(cases(800))]
+    #![proptest_config(cases(500))]
 
     #[test]
     fn grant_then_revoke_restores_authority_and_keeps_the_rest(

@@ -76,7 +76,7 @@ fn read(text: &str) -> Vec<Spec> {
 }
 
 proptest! {
-    #![proptest_config(cases(1500))]
+    #![proptest_config(cases(1000))]
 
     #[test]
     fn a_printed_spec_reads_back(spec in wild_spec()) {

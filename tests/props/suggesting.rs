@@ -17,7 +17,7 @@ fn setting() -> impl Strategy<Value = (Vec<Spec>, Levels, Vec<Ask>)> {
 }
 
 proptest! {
-    #![proptest_config(cases(1200))]
+    #![proptest_config(cases(800))]
 
     #[test]
     fn adding_the_suggested_grant_allows_the_request((specs, levels, asks) in setting()) {
