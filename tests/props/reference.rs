@@ -75,7 +75,9 @@ fn allows_one(spec: &Spec, placed: &Placed, ask: &Ask) -> bool {
         Ask::Eval { cwd } if spec.capability == Capability::ProcEval => works_in(cwd),
         Ask::Record { capability, id, class } => record_allowed(spec, *capability, id.as_deref(), class),
         Ask::Agent { capability, id } if spec.capability == *capability => agent_allowed(spec, id),
-        _ => false,
+        Ask::Path { .. } | Ask::Host { .. } | Ask::Exec { .. } | Ask::Eval { .. } | Ask::Agent { .. } => {
+            false
+        }
     }
 }
 
@@ -234,12 +236,12 @@ fn record_allowed(spec: &Spec, asked: Capability, id: Option<&str>, class: &Opti
         None => None,
     };
     let about_agent = clean.as_deref().and_then(|id| id.strip_prefix("agents/"));
-    let as_agent = match asked {
-        Capability::RecordsCreate => Some(Capability::AgentCreate),
-        Capability::RecordsUpdate => Some(Capability::AgentUpdate),
-        Capability::RecordsDelete => Some(Capability::AgentDelete),
-        _ => None,
-    };
+    let as_agent = [
+        (Capability::RecordsCreate, Capability::AgentCreate),
+        (Capability::RecordsUpdate, Capability::AgentUpdate),
+        (Capability::RecordsDelete, Capability::AgentDelete),
+    ];
+    let as_agent = as_agent.into_iter().find(|(records, _)| *records == asked).map(|(_, agent)| agent);
     if let (Some(agent), Some(capability)) = (about_agent, as_agent) {
         return spec.capability == capability && agent_allowed(spec, agent);
     }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::select;
-use sbx::capability::{CATALOG, Capability, Family, Scope, ScopeKey, Spec, Target};
+use sbx::capability::{CATALOG, Capability, Family, Scope, ScopeKey, Spec, Target, ValueKind};
 use sbx::{Config, Facts, Manifest, Policy, Request, Source};
 use std::net::IpAddr;
 
@@ -161,11 +161,9 @@ fn value(capability: Capability, key: ScopeKey) -> BoxedStrategy<Vec<String>> {
 }
 
 fn with_value(scope: Scope, key: ScopeKey, items: Vec<String>) -> Scope {
-    match key {
-        ScopeKey::In | ScopeKey::Id => {
-            items.into_iter().fold(scope, |scope, item| scope.with_text(key, item))
-        }
-        _ => scope.with_list(key, items),
+    match key.kind() {
+        ValueKind::Text => items.into_iter().fold(scope, |scope, item| scope.with_text(key, item)),
+        ValueKind::List => scope.with_list(key, items),
     }
 }
 
