@@ -2,5 +2,40 @@
 //!
 //! This crate holds all of the project's `unsafe` code and knows nothing of policy.
 //! It is handed plain values and does exactly what they say.
+//!
+//! ```no_run
+//! use sbx_platform::plan::{Access, Code, MountOp, Place, Plan, Rights};
+//! use sbx_platform::{Backend, launch};
+//!
+//! let mut plan = Plan::new("/usr/bin/true", vec!["true".into()]);
+//! plan.mounts.push(MountOp::Bind {
+//!     source: "/usr".into(),
+//!     dest: "/usr".into(),
+//!     access: Access::ReadOnly,
+//!     code: Code::Allowed,
+//! });
+//! plan.rights.push(Place { path: "/usr".into(), rights: Rights::READ | Rights::LIST | Rights::EXECUTE });
+//! let outcome = launch(&plan, Some(Backend::Native))?;
+//! # Ok::<(), sbx_platform::PlatformError>(())
+//! ```
 
+pub mod backend;
+pub mod elf;
+pub mod error;
+#[cfg(all(target_os = "linux", feature = "test-hooks"))]
+mod hooks;
+mod launch;
+#[cfg(target_os = "linux")]
+mod linux;
 pub mod path;
+pub mod plan;
+pub mod probe;
+pub mod report;
+pub mod text;
+
+pub use backend::{Backend, Enforcement, Guarantee};
+pub use error::PlatformError;
+pub use launch::{Child, Pipe, ids, launch, probe, refused_calls, spawn, take_over};
+pub use plan::Plan;
+pub use probe::Probe;
+pub use report::{End, Outcome};

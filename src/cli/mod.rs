@@ -1,3 +1,124 @@
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+//! The command line: one file a command, the doc comments are the help.
+
+mod agents;
+mod authority;
+mod check;
+mod docs;
+mod edit;
+mod error;
+mod exec;
+mod exit;
+mod explain;
+mod new;
+mod offers;
+mod schema;
+mod ui;
+
+pub use error::CliError;
+pub use exit::Exit;
+pub use ui::{Colour, Ui};
+
+use clap::{CommandFactory, Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Gives an AI agent exactly the authority written in its record.
+///
+/// An agent's record says what it may read, write, delete, run and reach. sbx decides by it, and has
+/// the kernel hold the agent to it.
+#[derive(Debug, Parser)]
+#[command(name = "sbx", version, disable_help_subcommand = true)]
+pub struct Cli {
+    /// Print answers as JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    /// When to colour.
+    #[arg(long, global = true, value_enum, default_value_t)]
+    color: Colour,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a command behind an agent's fence.
+    Exec(exec::Exec),
+    /// Run shell text behind an agent's fence.
+    Eval(exec::Eval),
+    /// Open a shell behind an agent's fence.
+    Shell(exec::Shell),
+    /// List, read, write and trust agents' records.
+    #[command(subcommand)]
+    Agents(agents::Agents),
+    /// Ask whether an agent may do something.
+    Check(check::Check),
+    /// Show the narrowing chain and what is left, as a receipt.
+    Explain(explain::Explain),
+    /// List skills, or say what one still needs.
+    #[command(subcommand)]
+    Skills(offers::Skills),
+    /// Show what an agent may be given on the model provider's side.
+    ProviderTools(offers::ProviderTools),
+    /// Print JSON Schemas of what sbx reads and writes.
+    Schema(schema::Schema),
+    /// Print shell completions.
+    Completions(docs::Completions),
+    /// Print the manual.
+    Man(docs::Man),
+}
+
+/// Runs the program.
+#[must_use]
+pub fn main() -> ExitCode {
+    sbx_platform::take_over(std::env::args_os());
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let ui = Ui::new(cli.color, cli.json);
+    match run(&ui, cli.command) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            ui.remark(error.to_string());
+            Exit::BadInput.into()
+        }
+    }
+}
+
+/// Help and version are answers; anything else is bad input.
+fn usage(error: &clap::Error) -> ExitCode {
+    let ui = Ui::new(Colour::Never, false);
+    if error.use_stderr() {
+        ui.remark(error.to_string());
+        // A launcher's own mistakes must not look like the command's.
+        let launches = std::env::args_os()
+            .nth(1)
+            .is_some_and(|name| name == "exec" || name == "eval" || name == "shell");
+        return if launches { Exit::Status(125).into() } else { Exit::BadInput.into() };
+    }
+    match ui.answer(error.to_string().trim_end()) {
+        Ok(()) => Exit::Fine.into(),
+        Err(_) => Exit::BadInput.into(),
+    }
+}
+
+fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
+    match command {
+        Command::Exec(command) => Ok(command.run(ui)),
+        Command::Eval(command) => Ok(command.run(ui)),
+        Command::Shell(command) => Ok(command.run(ui)),
+        Command::Agents(command) => command.run(ui),
+        Command::Check(command) => command.run(ui),
+        Command::Explain(command) => command.run(ui),
+        Command::Skills(command) => command.run(ui),
+        Command::ProviderTools(command) => command.run(ui),
+        Command::Schema(command) => command.run(ui),
+        Command::Completions(command) => command.run(ui),
+        Command::Man(command) => command.run(ui),
+    }
+}
+
+/// The definition of the whole command line, for completions, manual and tests.
+#[must_use]
+pub fn definition() -> clap::Command {
+    Cli::command()
 }

@@ -35,6 +35,19 @@ pub enum WrittenIn {
     Default,
 }
 
+impl WrittenIn {
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Capabilities => "capabilities",
+            Self::Access => "access",
+            Self::Sandbox => "sandbox",
+            Self::Default => "default",
+        }
+    }
+}
+
 /// Reads the value of `capabilities`; a bad entry costs that entry only.
 pub(super) fn parse(
     node: &Node,

@@ -16,6 +16,7 @@ mod record;
 mod render;
 mod reroot;
 mod sections;
+mod splice;
 mod subtract;
 mod trust;
 mod write;
@@ -25,7 +26,7 @@ pub use config::Config;
 pub use edit::{Change, EditError, grant, revoke};
 pub use expand::expand;
 pub use facts::{Facts, project_of};
-pub use find::{AgentSource, FindError, Shelf, find, list};
+pub use find::{AgentSource, FindError, Shelf, find, list, open_record};
 pub use frontmatter::{FrontMatter, split};
 pub use grants::{WrittenGrant, WrittenIn, check_spec, parse_spec, spec_from_json};
 pub use load::{LoadError, MAX_BYTES, read_source};
@@ -38,5 +39,10 @@ pub use yaml::{Node, NodeKind};
 
 pub(crate) use config::{BACKENDS, KEYS as CONFIG_KEYS};
 pub(crate) use record::{MAX_AGENT_ID, is_agent_id};
+pub(crate) use render::record as render_record;
+pub(crate) use sections::{MCP_KEYS, RISK_KEYS};
 pub(crate) use write::create as create_file;
 pub(crate) use yaml::parse as parse_yaml;
+
+/// The keys of `limits`.
+pub(crate) const LIMIT_KEYS: &[&str] = Limits::KEYS;

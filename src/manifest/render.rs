@@ -26,14 +26,24 @@ pub(super) fn entry(spec: &Spec) -> String {
 }
 
 /// A block list under `capabilities:`, with the file's own line ends.
-pub(super) fn block(specs: &[Spec], newline: &str) -> String {
-    if specs.is_empty() {
+pub(super) fn block_lines(entries: &[String], newline: &str) -> String {
+    if entries.is_empty() {
         return "capabilities: []".to_owned();
     }
-    let mut text = String::from("capabilities:");
-    for spec in specs {
-        let _ = write!(text, "{newline}  - {}", entry(spec));
+    entries.iter().fold(String::from("capabilities:"), |text, entry| format!("{text}{newline}  - {entry}"))
+}
+
+/// A new agent's record.
+pub(crate) fn record(id: &str, description: Option<&str>, root: Option<&str>, specs: &[Spec]) -> String {
+    let mut text = format!("---\nid: {}\nclass: agent\n", scalar(&format!("agents/{id}")));
+    if let Some(description) = description {
+        let _ = writeln!(text, "description: {}", quoted(description));
     }
+    if let Some(root) = root {
+        let _ = writeln!(text, "sandbox: {{root: {}}}", scalar(root));
+    }
+    let _ =
+        writeln!(text, "{}\n---\n# {id}", block_lines(&specs.iter().map(entry).collect::<Vec<_>>(), "\n"));
     text
 }
 

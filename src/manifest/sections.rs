@@ -6,6 +6,12 @@ use super::yaml::{Node, NodeKind};
 use crate::text::{Code, Problem, Span, closest};
 use std::time::Duration;
 
+/// The keys of `mcp`.
+pub(crate) const MCP_KEYS: &[&str] = &["allowed_tools", "case", "actions", "arguments", "pins", "requires"];
+/// The keys of `risk`.
+pub(crate) const RISK_KEYS: &[&str] =
+    &["deny_at", "deny", "ignore", "min_severity", "groups", "context_raises", "apply_to_exec"];
+
 /// Every section sbx owns, with the keys it takes; none where the keys are the user's names.
 pub const SECTIONS: &[(&str, Option<&[&str]>)] = &[
     ("tools", None),
@@ -44,7 +50,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    const KEYS: &'static [&'static str] =
+    pub(crate) const KEYS: &'static [&'static str] =
         &["wall", "cpu", "memory", "pids", "files", "file_size", "tmp", "output"];
 
     /// Names and values of what is limited, as plain numbers (seconds or bytes or a count).

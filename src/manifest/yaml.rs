@@ -297,10 +297,14 @@ impl Offsets {
         Span::new(self.byte(span.start.index()), self.byte(span.end.index()))
     }
 
-    /// The span without the blanks that the parser counts in after a scalar.
+    /// The span without the blanks and comments that the parser counts in after a scalar.
     fn trimmed(&self, span: Span) -> Span {
         let text = &self.text[span.start - self.base..span.end - self.base];
-        Span::new(span.start, span.start + text.trim_ascii_end().len())
+        let length = match text.first() {
+            Some(quote @ (b'"' | b'\'')) => after_quote(text, *quote),
+            _ => text.trim_ascii_end().len(),
+        };
+        Span::new(span.start, span.start + length)
     }
 
     fn end(&self) -> Span {
@@ -320,6 +324,20 @@ impl Offsets {
         let close = self.text[from.min(self.length)..].iter().position(|byte| matches!(byte, b']' | b'}'));
         self.base + close.map_or(self.length, |found| from + found + 1)
     }
+}
+
+/// One past the quote that closes a quoted scalar.
+fn after_quote(text: &[u8], quote: u8) -> usize {
+    let mut at = 1;
+    while at < text.len() {
+        match text[at] {
+            b'\\' if quote == b'"' => at += 2,
+            b'\'' if quote == b'\'' && text.get(at + 1) == Some(&b'\'') => at += 2,
+            byte if byte == quote => return at + 1,
+            _ => at += 1,
+        }
+    }
+    text.len()
 }
 
 #[cfg(test)]
@@ -346,6 +364,14 @@ mod tests {
         assert_eq!(slice(text, &block.list().unwrap()[0]), "x: y");
         assert_eq!(slice(text, &block.list().unwrap()[1]), "z");
         assert_eq!(slice(text, root.get("end").unwrap()), "q");
+    }
+
+    #[test]
+    fn a_comment_after_a_quoted_string_is_not_part_of_it() {
+        let text = "a: \"x \\\" y\"   # note\nb: 'it''s' # note\n";
+        let root = parse(text, 0).unwrap();
+        assert_eq!(slice(text, root.get("a").unwrap()), "\"x \\\" y\"");
+        assert_eq!(slice(text, root.get("b").unwrap()), "'it''s'");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Protected paths: what runs code on the user's behalf later.
 
+use super::system::rows;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -16,8 +17,8 @@ pub enum Opening {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProtectedPath {
-    /// Consecutive components, wherever they stand in a tree.
-    pub path: &'static Path,
+    /// Consecutive components, wherever they stand in a tree; `*` is any one, but not the last.
+    pub components: Vec<&'static str>,
     /// Who may open it.
     pub opening: Opening,
     /// What it could do.
@@ -30,26 +31,33 @@ pub struct ProtectedPath {
 ///
 /// In the order of the last components, by which it is searched.
 pub static PROTECTED: LazyLock<Vec<ProtectedPath>> = LazyLock::new(|| {
+    let row = |mut cells: std::vec::IntoIter<&'static str>| {
+        let components: Vec<&'static str> = cells.next()?.split('/').collect();
+        let opening = if cells.next()? == "named" { Opening::Named } else { Opening::Never };
+        let last = components.last()?.as_bytes();
+        Some(ProtectedPath { components, opening, why: cells.next()?, last })
+    };
+    let text = include_str!("../../profiles/base/protected.txt");
     let mut list: Vec<ProtectedPath> =
-        include_str!("../../profiles/base/protected.txt").lines().filter_map(row).collect();
+        rows(text).filter_map(|cells| row(cells.collect::<Vec<_>>().into_iter())).collect();
     list.sort_by_key(|protected| protected.last);
     list
 });
-
-fn row(line: &'static str) -> Option<ProtectedPath> {
-    let mut cells = line.split('|').map(str::trim);
-    let path = cells.next().filter(|path| !path.is_empty() && !path.starts_with('#'))?;
-    let opening = if cells.next()? == "named" { Opening::Named } else { Opening::Never };
-    let path = Path::new(path);
-    let last = path.file_name()?.as_encoded_bytes();
-    Some(ProtectedPath { path, opening, why: cells.next()?, last })
-}
 
 impl ProtectedPath {
     /// The longest part of `path` that ends with the protected name, when `path` is that or lies below it.
     #[must_use]
     pub fn find<'a>(&self, path: &'a Path) -> Option<&'a Path> {
-        path.ancestors().find(|part| part.ends_with(self.path))
+        (0..path.components().count()).find_map(|above| self.ends(path, above))
+    }
+
+    /// The part of `path` that many components up, when it ends with the protected name.
+    fn ends<'a>(&self, path: &'a Path, above: usize) -> Option<&'a Path> {
+        let mut names = names_from_the_end(path).skip(above);
+        let mut wanted = self.components.iter().rev();
+        let same =
+            wanted.all(|wanted| names.next().is_some_and(|name| *wanted == "*" || wanted.as_bytes() == name));
+        same.then(|| path.ancestors().nth(above)).flatten()
     }
 }
 
@@ -62,9 +70,7 @@ pub fn strictest(path: &Path) -> Option<(&'static ProtectedPath, &Path)> {
     let mut strictest = None;
     for (above, name) in names_from_the_end(path).enumerate() {
         for protected in ending_with(name) {
-            let Some(part) = path.ancestors().nth(above).filter(|part| part.ends_with(protected.path)) else {
-                continue;
-            };
+            let Some(part) = protected.ends(path, above) else { continue };
             if protected.opening == Opening::Never {
                 return Some((protected, part));
             }
@@ -104,7 +110,7 @@ mod tests {
     }
 
     fn find(name: &str, path: &str) -> Option<String> {
-        let protected = PROTECTED.iter().find(|p| p.path == Path::new(name)).unwrap();
+        let protected = PROTECTED.iter().find(|p| p.components.join("/") == name).unwrap();
         protected.find(Path::new(path)).map(|found| found.display().to_string())
     }
 
@@ -123,5 +129,10 @@ mod tests {
         assert_eq!(find(".git/hooks", "/w/.git/hooksx"), None);
         assert_eq!(find(".git/hooks", "/w/.git"), None);
         assert_eq!(find(".bashrc", "/.bashrc").unwrap(), "/.bashrc");
+        assert_eq!(
+            find(".git/modules/*/hooks", "/w/.git/modules/m/hooks/x").unwrap(),
+            "/w/.git/modules/m/hooks"
+        );
+        assert_eq!(find(".git/modules/*/hooks", "/w/.git/modules/m/objects/x"), None);
     }
 }

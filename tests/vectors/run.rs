@@ -206,7 +206,7 @@ fn decided(vector: &Value) -> Value {
     if request.get("redirect_to").is_some() {
         request.as_object_mut().expect("an object").remove("redirect_to");
     }
-    match Request::from_json(&request, &facts, |path| sbx_platform::path::normalize(path)) {
+    match Request::from_json(&request, &facts, sbx_platform::path::normalize) {
         Ok(request) => answer(&decide(&policy, &request)),
         Err(error) => json!({ "error": error.code(), "message": error.to_string() }),
     }

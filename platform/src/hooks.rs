@@ -1,0 +1,20 @@
+//! What only tests may switch: a lower Landlock level, closed namespaces.
+//!
+//! Answers for the one place where a test can make this machine look weaker than it is. Compiled only with
+//! the feature `test-hooks`.
+//! Invariant: a switch can take a promise away, never add one.
+
+/// The Landlock level to pretend, from `SBX_TEST_LANDLOCK`; never above the real one.
+pub(crate) fn landlock_level() -> Option<u32> {
+    std::env::var("SBX_TEST_LANDLOCK").ok()?.parse().ok()
+}
+
+/// Whether to pretend that namespaces are closed, from `SBX_TEST_NO_NAMESPACES`.
+pub(crate) fn namespaces_closed() -> bool {
+    std::env::var_os("SBX_TEST_NO_NAMESPACES").is_some()
+}
+
+/// Whether to pretend that there is no bubblewrap, from `SBX_TEST_NO_BWRAP`.
+pub(crate) fn bwrap_missing() -> bool {
+    std::env::var_os("SBX_TEST_NO_BWRAP").is_some()
+}

@@ -1,0 +1,148 @@
+//! The doors into the crate: launch, spawn, probe, and taking over as an inner part.
+//!
+//! Answers for being there on every platform; where there is no backend, every door says so. It leaves the
+//! work to the platform's folder.
+//! Invariant: without a backend nothing is run.
+
+use std::ffi::OsString;
+
+use crate::backend::Backend;
+use crate::error::PlatformError;
+use crate::plan::Plan;
+use crate::probe::Probe;
+use crate::report::Outcome;
+
+#[cfg(target_os = "linux")]
+pub use crate::linux::spawn::{Child, Pipe};
+#[cfg(not(target_os = "linux"))]
+pub use elsewhere::{Child, Pipe};
+
+/// Runs `plan` behind `backend` (`None` for the strongest that works) and waits until nothing of it is left.
+///
+/// The calling process must have one thread; others use [`spawn`].
+///
+/// # Errors
+/// When the fence could not even be begun, or lacks something the plan requires. A failure later in building it
+/// is [`crate::End::Setup`].
+pub fn launch(plan: &Plan, backend: Option<Backend>) -> Result<Outcome, PlatformError> {
+    #[cfg(target_os = "linux")]
+    return crate::linux::launch(plan, backend, None);
+    #[cfg(not(target_os = "linux"))]
+    elsewhere::refuse(plan, backend)
+}
+
+/// Starts `plan` in a launcher process of its own and returns at once.
+///
+/// For programs with threads or much memory, and for commands that are talked to while they run. The calling
+/// program must call [`take_over`] first thing in `main`.
+///
+/// # Errors
+/// When no launcher process could be started.
+pub fn spawn(plan: &Plan, backend: Option<Backend>, stdio: [Pipe; 3]) -> Result<Child, PlatformError> {
+    #[cfg(target_os = "linux")]
+    return crate::linux::spawn::spawn(plan, backend, stdio);
+    #[cfg(not(target_os = "linux"))]
+    elsewhere::refuse((plan, stdio), backend)
+}
+
+/// Finds out, by doing it, which backends work here and what each gives.
+///
+/// # Errors
+/// When the calling process has several threads, or there is no backend on this platform.
+pub fn probe() -> Result<Probe, PlatformError> {
+    #[cfg(target_os = "linux")]
+    return crate::linux::probe::probe();
+    #[cfg(not(target_os = "linux"))]
+    elsewhere::refuse((), None)
+}
+
+/// The user and group this process acts as.
+#[must_use]
+pub fn ids() -> (u32, u32) {
+    // SAFETY: takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    // SAFETY: takes nothing and cannot fail.
+    let group = unsafe { libc::getegid() };
+    (user, group)
+}
+
+/// The system calls no fenced process can make, each with the reason; empty where there is no backend.
+pub fn refused_calls() -> impl Iterator<Item = (&'static str, &'static str)> {
+    #[cfg(target_os = "linux")]
+    return crate::linux::seccomp::refused();
+    #[cfg(not(target_os = "linux"))]
+    std::iter::empty()
+}
+
+/// Acts as an inner part of a launch if this process was started as one; else returns at once.
+///
+/// To be called first thing in `main`, before any thread is started.
+pub fn take_over(arguments: impl IntoIterator<Item = OsString>) {
+    #[cfg(target_os = "linux")]
+    crate::linux::entry::take_over(&arguments.into_iter().take(5).collect::<Vec<_>>());
+    #[cfg(not(target_os = "linux"))]
+    drop(arguments);
+}
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere {
+    use std::fs::File;
+    use std::io;
+
+    use super::{Backend, Outcome, PlatformError};
+
+    /// What a spawned command's descriptors are.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Pipe {
+        /// A new pipe.
+        New,
+        /// The parent's own descriptor.
+        Inherit,
+    }
+
+    /// A launch under way; there is none on this platform.
+    #[derive(Debug)]
+    pub struct Child {
+        /// To the command's standard input.
+        pub stdin: Option<File>,
+        /// From its standard output.
+        pub stdout: Option<File>,
+        /// From its standard error.
+        pub stderr: Option<File>,
+        never: std::convert::Infallible,
+    }
+
+    impl Child {
+        /// The launcher's process number.
+        #[must_use]
+        pub fn id(&self) -> u32 {
+            match self.never {}
+        }
+
+        /// Passes a signal on to the command.
+        ///
+        /// # Errors
+        /// Never: there is no such value.
+        pub fn signal(&self, _number: i32) -> io::Result<()> {
+            match self.never {}
+        }
+
+        /// Ends everything at once.
+        pub fn kill(&mut self) {
+            match self.never {}
+        }
+
+        /// Waits until nothing of the launch is left.
+        ///
+        /// # Errors
+        /// Never: there is no such value.
+        pub fn wait(self) -> Result<Outcome, PlatformError> {
+            match self.never {}
+        }
+    }
+
+    /// The answer of every door.
+    pub(super) fn refuse<A, T>(_asked: A, _backend: Option<Backend>) -> Result<T, PlatformError> {
+        Err(PlatformError::NoBackend { reason: String::from(std::env::consts::OS) })
+    }
+}

@@ -1,0 +1,248 @@
+//! The landlock backend: no namespaces at all.
+//!
+//! Answers for carrying out a plan where namespaces are closed: rights on host paths instead of a view, private
+//! directories instead of private file systems, a subreaper instead of a pid namespace. What that cannot hold
+//! is left out of its guarantees by name.
+//! Invariant: a path gets rights only through something the plan shows; what the plan would hide or replace is
+//! out of reach rather than shown.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::PlatformError;
+use crate::linux::keeper::FAILED;
+use crate::linux::message::Message;
+use crate::linux::native::hold_on;
+use crate::linux::stage::Stage;
+use crate::linux::supervise::Started;
+use crate::linux::sys::process::{self, Fork};
+use crate::linux::sys::{c_path, fd, socket};
+use crate::plan::{MountOp, Place, Plan, Rights};
+use crate::report::{SetupFailure, Step};
+
+/// Device nodes that stay in reach.
+const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+
+/// Private directories that stand for the plan's private file systems; removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    dir: PathBuf,
+}
+
+impl Scratch {
+    /// A new directory, in the user's run-time directory if there is one: that is memory and goes with the session.
+    fn make() -> io::Result<Self> {
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir());
+        let base = runtime.unwrap_or_else(std::env::temp_dir);
+        for attempt in 0..100 {
+            let dir = base.join(format!("sbx-{}-{attempt}", process::own_pid()));
+            match fs::DirBuilder::new().mode(0o700).create(&dir) {
+                Ok(()) => return Ok(Self { dir }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::Error::from_raw_os_error(libc::EEXIST))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// The plan in host terms: rights on host paths, and variables that point at private directories.
+pub(crate) fn translate(plan: &Plan) -> Result<(Plan, Option<Scratch>), PlatformError> {
+    let wrap = |error| PlatformError::on("make", "a private directory", error);
+    let private = plan.mounts.iter().any(|op| matches!(op, MountOp::Tmpfs { .. }));
+    let scratch = private.then(Scratch::make).transpose().map_err(wrap)?;
+    let mut shown: Vec<(PathBuf, PathBuf)> = Vec::new();
+    for (index, op) in plan.mounts.iter().enumerate() {
+        match op {
+            MountOp::Bind { source, dest, .. } => shown.push((dest.clone(), source.clone())),
+            MountOp::Tmpfs { dest, .. } => {
+                let Some(scratch) = &scratch else { continue };
+                let dir = scratch.dir.join(index.to_string());
+                fs::DirBuilder::new().mode(0o700).create(&dir).map_err(wrap)?;
+                shown.push((dest.clone(), dir));
+            }
+            MountOp::Dir { .. }
+            | MountOp::Symlink { .. }
+            | MountOp::File { .. }
+            | MountOp::Proc { .. }
+            | MountOp::Dev { .. } => {}
+        }
+    }
+    let mut host = plan.clone();
+    host.rights = plan.rights.iter().flat_map(|place| on_host(place, &shown)).collect();
+    host.rights.extend(fixed(plan));
+    host.env = plan.env.iter().map(|(name, value)| (name.clone(), redirect(value, &shown))).collect();
+    host.mounts.retain(|op| matches!(op, MountOp::Bind { .. }));
+    Ok((host, scratch))
+}
+
+/// What `place` means on the host: the shown path it lies in, or every shown path below it.
+fn on_host(place: &Place, shown: &[(PathBuf, PathBuf)]) -> Vec<Place> {
+    let covering = shown.iter().rev().find_map(|(dest, source)| {
+        let below = place.path.strip_prefix(dest).ok()?;
+        Some(if below.as_os_str().is_empty() { source.clone() } else { source.join(below) })
+    });
+    if let Some(path) = covering {
+        return vec![Place { path, rights: place.rights }];
+    }
+    let below = shown.iter().filter(|(dest, _)| dest.starts_with(&place.path));
+    below.map(|(_, source)| Place { path: source.clone(), rights: place.rights }).collect()
+}
+
+/// The process list to read and the harmless devices, where the plan has them.
+fn fixed(plan: &Plan) -> Vec<Place> {
+    let mut places = Vec::new();
+    for op in &plan.mounts {
+        match op {
+            MountOp::Proc { .. } => {
+                places.push(Place { path: "/proc".into(), rights: Rights::LIST | Rights::READ });
+            }
+            MountOp::Dev { .. } => places.extend(DEVICES.iter().map(|name| Place {
+                path: Path::new("/dev").join(name),
+                rights: Rights::READ | Rights::MODIFY,
+            })),
+            MountOp::Bind { .. }
+            | MountOp::Tmpfs { .. }
+            | MountOp::Dir { .. }
+            | MountOp::Symlink { .. }
+            | MountOp::File { .. } => {}
+        }
+    }
+    places
+}
+
+/// A variable that is the path of a private file system becomes the path of the directory standing for it.
+fn redirect(value: &OsString, shown: &[(PathBuf, PathBuf)]) -> OsString {
+    if value.as_bytes().first() != Some(&b'/') {
+        return value.clone();
+    }
+    let path = Path::new(value);
+    shown
+        .iter()
+        .rev()
+        .find_map(|(dest, source)| {
+            let below = path.strip_prefix(dest).ok()?;
+            Some(if below.as_os_str().is_empty() { source.clone() } else { source.join(below) })
+        })
+        .map_or_else(|| value.clone(), PathBuf::into_os_string)
+}
+
+/// Starts the inner process.
+pub(crate) fn start(stage: Stage, stdio: [OwnedFd; 3], waits: bool) -> Result<Started, PlatformError> {
+    let wrap = |error| PlatformError::on("start", "a process", error);
+    let (ours, theirs) = socket::pair().map_err(wrap)?;
+    match process::fork_into(0, None).map_err(wrap)? {
+        Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours }),
+        Fork::Child => {
+            drop(ours);
+            let ready = hold_on(&theirs, waits)
+                .and_then(|()| process::prctl(libc::PR_SET_PDEATHSIG, 0))
+                .and_then(|_| process::prctl(libc::PR_SET_CHILD_SUBREAPER, 1));
+            if let Err(error) = ready {
+                let errno = crate::linux::sys::number(&error);
+                let failure = SetupFailure { step: Step::Lifeline, object: String::new(), errno };
+                let _ = socket::send(theirs.as_fd(), &Message::Failed(failure).encode(), None);
+                process::leave(FAILED);
+            }
+            stage.run(theirs, stdio)
+        }
+    }
+}
+
+/// A view of this process's children that works after it has been restricted.
+#[derive(Debug)]
+pub(crate) struct Children {
+    list: OwnedFd,
+}
+
+impl Children {
+    /// The children of this process, from now on.
+    pub(crate) fn of_self() -> io::Result<Self> {
+        let path = c_path(Path::new(&format!("/proc/self/task/{}/children", process::own_pid())))?;
+        Ok(Self { list: fd::open(fd::cwd(), &path, libc::O_RDONLY, 0)? })
+    }
+
+    /// The descriptor it needs.
+    pub(crate) fn raw(&self) -> RawFd {
+        self.list.as_raw_fd()
+    }
+
+    /// Their numbers.
+    pub(crate) fn numbers(&self) -> Vec<i32> {
+        let mut text = Vec::new();
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = fd::read_at(self.raw(), &mut buffer, text.len() as i64) {
+            text.extend_from_slice(&buffer[..length]);
+        }
+        String::from_utf8_lossy(&text).split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+    }
+
+    /// Kills every child but those in `spare`, and theirs as they come to us, until none is left.
+    pub(crate) fn kill(&self, spare: &[i32]) {
+        for _ in 0..10_000 {
+            let doomed: Vec<i32> = self.numbers().into_iter().filter(|pid| !spare.contains(pid)).collect();
+            if doomed.is_empty() {
+                return;
+            }
+            for pid in &doomed {
+                let _ = process::kill(*pid, libc::SIGKILL);
+            }
+            for pid in doomed {
+                let _ = process::reap(pid, 0);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Access, Code};
+
+    #[test]
+    fn only_what_is_shown_gets_rights() {
+        let mut plan = Plan::new("/usr/bin/true", vec!["true".into()]);
+        for path in ["/usr", "/etc/ssl"] {
+            plan.mounts.push(MountOp::Bind {
+                source: path.into(),
+                dest: path.into(),
+                access: Access::ReadOnly,
+                code: Code::Allowed,
+            });
+        }
+        plan.mounts.push(MountOp::Tmpfs { dest: "/tmp".into(), size: 1, mode: 0o700, code: Code::Allowed });
+        let read = Rights::READ | Rights::LIST;
+        plan.rights = vec![
+            Place { path: "/".into(), rights: Rights::LIST },
+            Place { path: "/etc".into(), rights: read },
+            Place { path: "/usr/lib".into(), rights: read },
+        ];
+        plan.env = vec![("TMPDIR".into(), "/tmp".into()), ("PATH".into(), "/usr/bin:/bin".into())];
+        let (host, scratch) = translate(&plan).unwrap();
+        let tmp = scratch.unwrap().dir.join("2");
+        let place = |path: &str, rights| Place { path: path.into(), rights };
+        assert_eq!(
+            host.rights,
+            vec![
+                place("/usr", Rights::LIST),
+                place("/etc/ssl", Rights::LIST),
+                Place { path: tmp.clone(), rights: Rights::LIST },
+                place("/etc/ssl", read),
+                place("/usr/lib", read),
+            ]
+        );
+        assert_eq!(host.env[0].1, tmp.as_os_str());
+        assert_eq!(host.env[1].1, "/usr/bin:/bin");
+    }
+}

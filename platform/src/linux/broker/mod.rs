@@ -1,0 +1,111 @@
+//! The broker: performs what would make or change a name, unless the name is protected.
+//!
+//! Answers for protected paths that do not exist yet, or that someone outside replaces while a command runs.
+//! The kernel hands over every watched call; the broker reads the name once, resolves it to a directory it
+//! holds, decides, and acts itself. It stands in the same namespaces, under the same Landlock rules and with
+//! the same (lack of) privileges as the caller, so that it cannot do more than the caller could.
+//! Invariant: one call at a time, and a call is performed or refused, never waved through, so that nothing can
+//! be exchanged between looking and acting. If the broker dies, the watched calls fail.
+
+mod caller;
+mod listener;
+mod perform;
+mod protect;
+mod resolve;
+mod settings;
+
+use std::os::fd::BorrowedFd;
+
+use libc::c_int;
+
+pub(crate) use protect::Protected;
+
+use crate::linux::sys::number;
+use caller::Caller;
+use listener::{Answer, Call, Listener};
+use perform::Hands;
+
+/// Answers watched calls.
+#[derive(Debug)]
+pub(crate) struct Broker<'k> {
+    listener: Listener<'k>,
+    hands: Hands<'k>,
+}
+
+impl<'k> Broker<'k> {
+    /// A broker for `protected` on this line.
+    pub(crate) fn new(line: BorrowedFd<'k>, protected: &'k Protected) -> std::io::Result<Self> {
+        let listener = Listener::new(line);
+        Ok(Self { listener, hands: Hands::new(protected)? })
+    }
+
+    /// Takes one call off the line and answers it.
+    pub(crate) fn answer(&mut self) {
+        let Ok(call) = self.listener.next() else { return };
+        if let Some(answer) = self.decide(&call) {
+            self.listener.reply(&call, answer);
+        }
+    }
+
+    /// Performs `call`; `None` when someone else will answer.
+    fn decide(&mut self, call: &Call) -> Option<Answer> {
+        let caller = Caller::of(call);
+        let result = self.dispatch(call, &caller);
+        Some(match result {
+            Ok(Done::Nothing) => Answer::Value(0),
+            Ok(Done::Open(file, flags)) => Answer::Descriptor(file, flags),
+            Ok(Done::Waiting(wait)) => {
+                self.listener.answer_later(call, wait)?;
+                return None;
+            }
+            Ok(Done::Continue) => Answer::Continue,
+            Err(error) => Answer::Error(number(&error)),
+        })
+    }
+
+    fn dispatch(&mut self, call: &Call, caller: &Caller<'_>) -> std::io::Result<Done> {
+        let hands = &mut self.hands;
+        let a = |index: usize| call.argument(index);
+        let here = libc::AT_FDCWD;
+        match call.name() {
+            "open" => hands.open(caller, here, a(0), a(1) as c_int, a(2) as u32),
+            "openat" => hands.open(caller, a(0) as c_int, a(1), a(2) as c_int, a(3) as u32),
+            "creat" => {
+                hands.open(caller, here, a(0), libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, a(1) as u32)
+            }
+            "mkdir" => hands.mkdir(caller, here, a(0), a(1) as u32),
+            "mkdirat" => hands.mkdir(caller, a(0) as c_int, a(1), a(2) as u32),
+            "mknod" => hands.mknod(caller, here, a(0), a(1) as u32),
+            "mknodat" => hands.mknod(caller, a(0) as c_int, a(1), a(2) as u32),
+            "rename" => hands.rename(caller, (here, a(0)), (here, a(1)), 0),
+            "renameat" => hands.rename(caller, (a(0) as c_int, a(1)), (a(2) as c_int, a(3)), 0),
+            "renameat2" => hands.rename(caller, (a(0) as c_int, a(1)), (a(2) as c_int, a(3)), a(4) as u32),
+            "link" => hands.link(caller, (here, a(0)), (here, a(1)), 0),
+            "linkat" => hands.link(caller, (a(0) as c_int, a(1)), (a(2) as c_int, a(3)), a(4) as c_int),
+            "symlink" => hands.symlink(caller, a(0), here, a(1)),
+            "symlinkat" => hands.symlink(caller, a(0), a(1) as c_int, a(2)),
+            "truncate" => hands.truncate(caller, a(0), a(1) as i64),
+            "unlink" => hands.unlink(caller, here, a(0), 0),
+            "unlinkat" => hands.unlink(caller, a(0) as c_int, a(1), a(2) as c_int),
+            "rmdir" => hands.unlink(caller, here, a(0), libc::AT_REMOVEDIR),
+            "umask" => {
+                hands.forget_masks();
+                Ok(Done::Continue)
+            }
+            _ => Err(std::io::Error::from_raw_os_error(libc::ENOSYS)),
+        }
+    }
+}
+
+/// What came of performing a call.
+#[derive(Debug)]
+enum Done {
+    /// It was done and answers with 0.
+    Nothing,
+    /// A file was opened; the flags say whether it closes on exec.
+    Open(std::os::fd::OwnedFd, c_int),
+    /// A pipe without a reader, to be opened when there is one.
+    Waiting(perform::Waiting),
+    /// Integer arguments only, nothing to decide: the kernel goes on.
+    Continue,
+}

@@ -1,0 +1,400 @@
+//! Doing what a caller asked for, once it is clear where.
+//!
+//! Answers for acting with the caller's mode and mask, and for refusing at protected paths. It leaves reading
+//! and answering calls to the broker.
+//! Invariant: every act names a directory we hold and one part in it, and follows no link in that part.
+
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
+
+use libc::c_int;
+
+use super::Done;
+use super::caller::Caller;
+use super::protect::{Change, Own, Protected};
+use super::resolve::{Resolver, Spot, Step};
+use super::settings;
+use crate::linux::sys::{check, check_int, errno, fd, mount};
+
+/// Masks remembered at once.
+const MASKS: usize = 64;
+/// The marker bit of `O_TMPFILE`.
+const UNNAMED: c_int = 0x40_0000;
+
+/// Performs calls.
+#[derive(Debug)]
+pub(super) struct Hands<'p> {
+    protected: &'p Protected,
+    own: Own,
+    resolver: Resolver,
+    masks: Vec<(u32, u32)>,
+}
+
+type From = (c_int, u64);
+
+impl<'p> Hands<'p> {
+    pub(super) fn new(protected: &'p Protected) -> io::Result<Self> {
+        let resolver = Resolver::new(protected.proc())?;
+        Ok(Self { protected, own: Own::default(), resolver, masks: Vec::new() })
+    }
+
+    /// Some caller changes its mask: what was remembered is no longer sure.
+    pub(super) fn forget_masks(&mut self) {
+        self.masks.clear();
+    }
+
+    /// Takes on the caller's mask for the next act.
+    fn take_mask(&mut self, caller: &Caller<'_>) -> io::Result<()> {
+        let thread = caller.thread();
+        let known = self.masks.iter().find(|(known, _)| *known == thread).map(|(_, mask)| *mask);
+        let mask = match known {
+            Some(mask) => mask,
+            None => {
+                let text = caller.status(self.resolver.proc(), "Umask")?;
+                let mask = u32::from_str_radix(&text, 8).map_err(|_| errno(libc::EIO))?;
+                if self.masks.len() == MASKS {
+                    self.masks.remove(0);
+                }
+                self.masks.push((thread, mask));
+                mask
+            }
+        };
+        // SAFETY: takes and answers with a plain integer.
+        unsafe { libc::umask(mask) };
+        Ok(())
+    }
+
+    fn spot(&self, caller: &Caller<'_>, (dirfd, name): From) -> io::Result<Spot> {
+        self.resolver.spot(caller, dirfd, &caller.name(name)?)
+    }
+
+    /// `open`, `openat`, `creat`.
+    pub(super) fn open(
+        &mut self,
+        caller: &Caller<'_>,
+        dirfd: c_int,
+        name: u64,
+        flags: c_int,
+        mode: u32,
+    ) -> io::Result<Done> {
+        let name = caller.name(name)?;
+        if flags & UNNAMED != 0 {
+            let dir = self.resolver.directory(caller, dirfd, &name)?;
+            self.take_mask(caller)?;
+            return Ok(Done::Open(fd::open(dir.as_fd(), c".", flags, mode)?, flags));
+        }
+        let making = flags & libc::O_CREAT != 0;
+        let follow = flags & libc::O_NOFOLLOW == 0 && !(making && flags & libc::O_EXCL != 0);
+        let spot = self.resolver.spot(caller, dirfd, &name)?;
+        let (last, found) = self.last(caller, spot, follow)?;
+        match last {
+            Step::Object(object) => self.open_object(caller, &object, flags),
+            Step::Spot(spot) => self.open_spot(caller, &spot, found, flags, mode),
+        }
+    }
+
+    /// Follows links in the last part until there are none; also says what lies there.
+    fn last(
+        &self,
+        caller: &Caller<'_>,
+        mut spot: Spot,
+        follow: bool,
+    ) -> io::Result<(Step, Option<libc::stat>)> {
+        let mut links = 0;
+        loop {
+            let found = look(&spot)?;
+            let is_link = found.is_some_and(|found| found.st_mode & libc::S_IFMT == libc::S_IFLNK);
+            if !follow || !is_link {
+                return Ok((Step::Spot(spot), found));
+            }
+            match self.resolver.follow(caller, &spot, &mut links)? {
+                Step::Spot(next) => spot = next,
+                object => return Ok((object, None)),
+            }
+        }
+    }
+
+    fn open_spot(
+        &mut self,
+        caller: &Caller<'_>,
+        spot: &Spot,
+        found: Option<libc::stat>,
+        flags: c_int,
+        mode: u32,
+    ) -> io::Result<Done> {
+        let kind = found.map(|found| found.st_mode & libc::S_IFMT);
+        if spot.wants_directory() || kind == Some(libc::S_IFDIR) {
+            return Err(errno(refusal_for_directory(kind, flags)));
+        }
+        if !self.protected.allows_change(&spot.path, &self.own, Change::Make) {
+            return Err(errno(libc::EACCES));
+        }
+        let flags = flags | libc::O_NOFOLLOW | libc::O_NOCTTY;
+        match kind {
+            Some(libc::S_IFIFO) => {
+                let object = fd::open(spot.parent.as_fd(), &spot.name, libc::O_PATH | libc::O_NOFOLLOW, 0)?;
+                Waiting::begin(&self.resolver, &object, flags)
+            }
+            Some(libc::S_IFCHR) if found.is_some_and(|found| found.st_rdev == libc::makedev(5, 0)) => {
+                let terminal = caller.terminal(self.resolver.proc())?;
+                Ok(Done::Open(fd::open(fd::cwd(), &terminal, flags, 0)?, flags))
+            }
+            _ => {
+                if flags & libc::O_CREAT != 0 {
+                    self.take_mask(caller)?;
+                }
+                Ok(Done::Open(fd::open(spot.parent.as_fd(), &spot.name, flags, mode)?, flags))
+            }
+        }
+    }
+
+    /// Opens something reached through the process list: a descriptor the caller has, for instance.
+    fn open_object(&self, caller: &Caller<'_>, object: &OwnedFd, flags: c_int) -> io::Result<Done> {
+        let path = self.resolver.path_of(object)?;
+        let found = fd::stat(object.as_raw_fd())?;
+        if path.is_absolute() && !self.protected.allows_change(&path, &self.own, Change::Make) {
+            return Err(errno(libc::EACCES));
+        }
+        let flags = flags & !(libc::O_NOFOLLOW | libc::O_CREAT | libc::O_EXCL) | libc::O_NOCTTY;
+        match found.st_mode & libc::S_IFMT {
+            libc::S_IFIFO => Waiting::begin(&self.resolver, object, flags),
+            libc::S_IFCHR if found.st_rdev == libc::makedev(5, 0) => {
+                let terminal = caller.terminal(self.resolver.proc())?;
+                Ok(Done::Open(fd::open(fd::cwd(), &terminal, flags, 0)?, flags))
+            }
+            _ => Ok(Done::Open(self.resolver.reopen(object, flags)?, flags)),
+        }
+    }
+
+    /// `mkdir`, `mkdirat`.
+    pub(super) fn mkdir(
+        &mut self,
+        caller: &Caller<'_>,
+        dirfd: c_int,
+        name: u64,
+        mode: u32,
+    ) -> io::Result<Done> {
+        let spot = self.spot(caller, (dirfd, name))?;
+        if !self.protected.allows_directory(&spot.path, &self.own, Change::Make) {
+            return Err(self.refusal(&spot));
+        }
+        self.take_mask(caller)?;
+        mount::make_dir(spot.parent.as_fd(), &spot.name, mode)?;
+        self.own.made(&spot.path);
+        Ok(Done::Nothing)
+    }
+
+    /// An existing name answers as the kernel would, so that `mkdir -p` and the like go on.
+    fn refusal(&self, spot: &Spot) -> io::Error {
+        errno(if matches!(look(spot), Ok(Some(_))) { libc::EEXIST } else { libc::EACCES })
+    }
+
+    /// `mknod`, `mknodat`: pipes, sockets and plain files; the filter refuses devices.
+    pub(super) fn mknod(
+        &mut self,
+        caller: &Caller<'_>,
+        dirfd: c_int,
+        name: u64,
+        mode: u32,
+    ) -> io::Result<Done> {
+        let spot = self.spot(caller, (dirfd, name))?;
+        self.guard(&spot.path, Change::Make)?;
+        self.take_mask(caller)?;
+        // SAFETY: a descriptor we hold, a NUL-terminated name and integers.
+        check_int(unsafe { libc::mknodat(spot.parent.as_raw_fd(), spot.name.as_ptr(), mode, 0) })
+            .map(|_| Done::Nothing)
+    }
+
+    /// `rename` and relatives.
+    pub(super) fn rename(
+        &mut self,
+        caller: &Caller<'_>,
+        from: From,
+        to: From,
+        flags: u32,
+    ) -> io::Result<Done> {
+        let (from, to) = (self.spot(caller, from)?, self.spot(caller, to)?);
+        self.guard(&from.path, Change::Take)?;
+        if flags & libc::RENAME_EXCHANGE != 0 {
+            self.guard(&from.path, Change::Make)?;
+        }
+        if let Some(keys) = self.protected.settings_at(&to.path, &self.own).filter(|_| flags == 0) {
+            settings::renew(&from, keys)?;
+        } else {
+            self.guard(&to.path, Change::Make)?;
+            if matches!(look(&to), Ok(Some(_))) {
+                self.guard(&to.path, Change::Take)?;
+            }
+        }
+        // SAFETY: descriptors we hold, NUL-terminated names and an integer.
+        check(unsafe {
+            libc::syscall(
+                libc::SYS_renameat2,
+                from.parent.as_raw_fd(),
+                from.name.as_ptr(),
+                to.parent.as_raw_fd(),
+                to.name.as_ptr(),
+                flags,
+            )
+        })?;
+        self.own.moved(&from.path, &to.path);
+        Ok(Done::Nothing)
+    }
+
+    /// `link`, `linkat`.
+    pub(super) fn link(
+        &mut self,
+        caller: &Caller<'_>,
+        from: From,
+        to: From,
+        flags: c_int,
+    ) -> io::Result<Done> {
+        let to = self.spot(caller, to)?;
+        self.guard(&to.path, Change::Make)?;
+        let name = caller.name(from.1)?;
+        let source = if name.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+            Step::Object(caller.start(self.resolver.proc(), from.0)?)
+        } else {
+            let spot = self.resolver.spot(caller, from.0, &name)?;
+            self.last(caller, spot, flags & libc::AT_SYMLINK_FOLLOW != 0)?.0
+        };
+        match source {
+            Step::Spot(from) => {
+                // Another name for a protected file would be a way to write it.
+                self.guard(&from.path, Change::Make)?;
+                link(from.parent.as_raw_fd(), &from.name, &to, 0)
+            }
+            Step::Object(object) => {
+                let path = self.resolver.path_of(&object)?;
+                if path.is_absolute() {
+                    self.guard(&path, Change::Make)?;
+                }
+                link(libc::AT_FDCWD, &self.resolver.own_name(&object)?, &to, libc::AT_SYMLINK_FOLLOW)
+            }
+        }
+    }
+
+    /// `symlink`, `symlinkat`.
+    pub(super) fn symlink(
+        &mut self,
+        caller: &Caller<'_>,
+        target: u64,
+        dirfd: c_int,
+        name: u64,
+    ) -> io::Result<Done> {
+        let target = caller.name(target)?;
+        let spot = self.spot(caller, (dirfd, name))?;
+        self.guard(&spot.path, Change::Make)?;
+        mount::make_link(&target, spot.parent.as_fd(), &spot.name).map(|()| Done::Nothing)
+    }
+
+    /// `truncate`.
+    pub(super) fn truncate(&mut self, caller: &Caller<'_>, name: u64, length: i64) -> io::Result<Done> {
+        let spot = self.spot(caller, (libc::AT_FDCWD, name))?;
+        let flags = libc::O_WRONLY | libc::O_NONBLOCK;
+        let opened = match self.last(caller, spot, true)? {
+            (Step::Spot(spot), found) => self.open_spot(caller, &spot, found, flags, 0)?,
+            (Step::Object(object), _) => self.open_object(caller, &object, flags)?,
+        };
+        let Done::Open(file, _) = opened else { return Err(errno(libc::EINVAL)) };
+        // SAFETY: a descriptor we hold and an integer.
+        check_int(unsafe { libc::ftruncate(file.as_raw_fd(), length) }).map(|_| Done::Nothing)
+    }
+
+    /// `unlink`, `unlinkat`, `rmdir`.
+    pub(super) fn unlink(
+        &mut self,
+        caller: &Caller<'_>,
+        dirfd: c_int,
+        name: u64,
+        flags: c_int,
+    ) -> io::Result<Done> {
+        let spot = self.spot(caller, (dirfd, name))?;
+        // A directory above a protected path that exists is not empty, so the kernel keeps it.
+        if flags & libc::AT_REMOVEDIR == 0
+            || !self.protected.allows_directory(&spot.path, &self.own, Change::Take)
+        {
+            self.guard(&spot.path, Change::Take)?;
+        }
+        // SAFETY: a descriptor we hold, a NUL-terminated name and an integer.
+        check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), spot.name.as_ptr(), flags) })?;
+        self.own.removed(&spot.path);
+        Ok(Done::Nothing)
+    }
+
+    fn guard(&self, path: &Path, change: Change) -> io::Result<()> {
+        if self.protected.allows_change(path, &self.own, change) { Ok(()) } else { Err(errno(libc::EACCES)) }
+    }
+}
+
+fn link(from: c_int, name: &CStr, to: &Spot, flags: c_int) -> io::Result<Done> {
+    // SAFETY: descriptors we hold and NUL-terminated names.
+    check_int(unsafe { libc::linkat(from, name.as_ptr(), to.parent.as_raw_fd(), to.name.as_ptr(), flags) })
+        .map(|_| Done::Nothing)
+}
+
+/// What lies at `spot`, `None` if nothing does.
+fn look(spot: &Spot) -> io::Result<Option<libc::stat>> {
+    match fd::stat_at(spot.parent.as_raw_fd(), &spot.bare_name()) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the kernel says to opening a directory, or a name with a trailing slash, for writing.
+fn refusal_for_directory(kind: Option<u32>, flags: c_int) -> i32 {
+    let making = flags & libc::O_CREAT != 0;
+    match kind {
+        Some(libc::S_IFDIR) if making && flags & libc::O_EXCL != 0 => libc::EEXIST,
+        Some(libc::S_IFDIR) => libc::EISDIR,
+        None if making => libc::EISDIR,
+        None => libc::ENOENT,
+        Some(_) => libc::ENOTDIR,
+    }
+}
+
+/// A pipe to be opened for writing once it has a reader.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    proc: OwnedFd,
+    object: OwnedFd,
+    flags: c_int,
+}
+
+impl Waiting {
+    /// Opens at once if that does not wait, else remembers how to.
+    fn begin(resolver: &Resolver, object: &OwnedFd, flags: c_int) -> io::Result<Done> {
+        let flags = flags & !libc::O_NOFOLLOW;
+        let object = fd::dup_above(object.as_raw_fd(), 3)?;
+        let waiting = Self { proc: fd::dup_above(resolver.proc().as_raw_fd(), 3)?, object, flags };
+        match waiting.try_open() {
+            Some(opened) => Ok(Done::Open(opened?, flags)),
+            None => Ok(Done::Waiting(waiting)),
+        }
+    }
+
+    /// Opens without waiting; `None` while there is no reader and the caller wants to wait.
+    pub(super) fn try_open(&self) -> Option<io::Result<OwnedFd>> {
+        let name = match CString::new(format!("self/fd/{}", self.object.as_raw_fd())) {
+            Ok(name) => name,
+            Err(error) => return Some(Err(error.into())),
+        };
+        match fd::open(self.proc.as_fd(), &name, self.flags | libc::O_NONBLOCK, 0) {
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) && self.flags & libc::O_NONBLOCK == 0 => {
+                None
+            }
+            Ok(file) if self.flags & libc::O_NONBLOCK == 0 => {
+                Some(fd::set_blocking(file.as_raw_fd()).map(|()| file))
+            }
+            other => Some(other),
+        }
+    }
+
+    /// The caller's flags.
+    pub(super) fn flags(&self) -> c_int {
+        self.flags
+    }
+}

@@ -1,0 +1,341 @@
+//! Which paths the broker guards.
+//!
+//! Answers for the question "may this name be made, changed or taken away?" on full paths. It leaves finding
+//! the path to [`super::resolve`].
+//! Invariant: a protected path cannot come to be by another way: not below itself, not by making something
+//! else than a directory where one of its ancestors is expected, not by moving an ancestor.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path, PathBuf};
+
+use crate::linux::mounts::writable_place;
+use crate::plan::{Access, InsideNew, MountOp, Place, Plan, ProtectedName, Rights};
+
+/// Directories remembered as made by the launch; what is made beyond that is guarded like the rest.
+const OWN_MAX: usize = 4096;
+
+/// The guarded paths and names, as seen inside.
+#[derive(Debug)]
+pub(crate) struct Protected {
+    paths: Vec<PathBuf>,
+    names: Vec<ProtectedName>,
+    /// Which names start with this part.
+    by_first: HashMap<OsString, Vec<usize>>,
+    /// Rights on bound places that lie below a private place: the kernel's own rules add up along a path, so
+    /// that the private place's rights would hold there too.
+    held_here: Vec<Place>,
+    proc: PathBuf,
+}
+
+/// Directories that the launch made itself: what lies below is its own.
+#[derive(Debug, Default)]
+pub(super) struct Own(HashSet<PathBuf>);
+
+impl Own {
+    /// A directory was made.
+    pub(super) fn made(&mut self, path: &Path) {
+        if self.0.len() < OWN_MAX && !self.covers(path) {
+            self.0.insert(path.to_path_buf());
+        }
+    }
+
+    /// Something was moved.
+    pub(super) fn moved(&mut self, from: &Path, to: &Path) {
+        if self.covers(from) {
+            self.0.remove(from);
+            self.made(to);
+        }
+    }
+
+    /// Something was removed.
+    pub(super) fn removed(&mut self, path: &Path) {
+        self.0.remove(path);
+    }
+
+    fn covers(&self, path: &Path) -> bool {
+        !self.0.is_empty() && path.ancestors().any(|above| self.0.contains(above))
+    }
+}
+
+/// What is about to happen to a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// It is made or written.
+    Make,
+    /// It is taken away.
+    Take,
+}
+
+/// How a path relates to a protected name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation<'n> {
+    /// It is the name, or lies below it.
+    Within,
+    /// It is the beginning of a name of several parts.
+    Above,
+    /// It is, or lies below, a name whose first part the launch made itself.
+    New(&'n InsideNew),
+}
+
+impl Protected {
+    /// The protected paths and names of `plan` that lie in writable places; `None` if there are none.
+    pub(crate) fn of(plan: &Plan) -> Option<Self> {
+        let mut paths = BTreeSet::new();
+        for path in &plan.protect {
+            let Some((source, dest)) = writable_place(plan, path) else { continue };
+            let Ok(below) = path.strip_prefix(dest) else { continue };
+            paths.extend(aliases(plan, &source.join(below)));
+        }
+        let writable =
+            plan.mounts.iter().any(|op| matches!(op, MountOp::Bind { access: Access::ReadWrite, .. }));
+        let names = if writable { plan.protect_names.clone() } else { Vec::new() };
+        let mut by_first: HashMap<OsString, Vec<usize>> = HashMap::new();
+        for (index, name) in names.iter().enumerate() {
+            by_first.entry(name.components.first()?.clone()).or_default().push(index);
+        }
+        let proc = plan.mounts.iter().find_map(|op| match op {
+            MountOp::Proc { dest } => Some(dest.clone()),
+            _ => None,
+        });
+        let proc = proc.unwrap_or_else(|| PathBuf::from("/proc"));
+        let held_here = below_private(plan);
+        let any = !paths.is_empty() || !names.is_empty() || !held_here.is_empty();
+        any.then(|| Self { paths: paths.into_iter().collect(), names, by_first, held_here, proc })
+    }
+
+    /// Where the process list is.
+    pub(super) fn proc(&self) -> &Path {
+        &self.proc
+    }
+
+    /// Whether a directory may be made, or an empty one taken away, at `path`.
+    pub(super) fn allows_directory(&self, path: &Path, own: &Own, change: Change) -> bool {
+        let refused = |relation| match relation {
+            Relation::Above | Relation::New(InsideNew::Ending(_)) => false,
+            Relation::Within | Relation::New(_) => true,
+        };
+        !self.paths.iter().any(|kept| path.starts_with(kept))
+            && !self.names_at(path, own, change).into_iter().any(refused)
+            && self.place_allows(path, change)
+    }
+
+    /// Whether anything else than a directory may be made, written or taken away at `path`.
+    pub(super) fn allows_change(&self, path: &Path, own: &Own, change: Change) -> bool {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        let refused = |relation| match relation {
+            Relation::New(InsideNew::Ending(ending)) => !name.ends_with(ending.as_encoded_bytes()),
+            Relation::Above | Relation::Within | Relation::New(_) => true,
+        };
+        !self.paths.iter().any(|kept| path.starts_with(kept) || kept.starts_with(path))
+            && !self.names_at(path, own, change).into_iter().any(refused)
+            && self.place_allows(path, change)
+    }
+
+    /// Whether the place `path` lies in has the right for `change`.
+    fn place_allows(&self, path: &Path, change: Change) -> bool {
+        let right = match change {
+            Change::Make => Rights::WRITE,
+            Change::Take => Rights::REMOVE,
+        };
+        let mut holding = self.held_here.iter().filter(|place| path.starts_with(&place.path)).peekable();
+        holding.peek().is_none() || holding.any(|place| place.rights.contains(right))
+    }
+
+    /// The keys to which the file that is about to be renamed to `path` must keep.
+    pub(super) fn settings_at(&self, path: &Path, own: &Own) -> Option<&[String]> {
+        if self.paths.iter().any(|kept| path.starts_with(kept) || kept.starts_with(path)) {
+            return None;
+        }
+        match self.names_at(path, own, Change::Make)[..] {
+            [Relation::New(InsideNew::Settings(keys))] => Some(keys),
+            _ => None,
+        }
+    }
+
+    /// Every protected name that `path` has to do with.
+    fn names_at(&self, path: &Path, own: &Own, change: Change) -> Vec<Relation<'_>> {
+        let parts: Vec<&OsStr> = path
+            .components()
+            .filter_map(|part| match part {
+                Component::Normal(part) => Some(part),
+                _ => None,
+            })
+            .collect();
+        let mut found = Vec::new();
+        for at in 0..parts.len() {
+            for index in self.by_first.get(parts[at]).into_iter().flatten() {
+                found.extend(relation(&self.names[*index], path, &parts, at, own, change));
+            }
+        }
+        found
+    }
+}
+
+fn relation<'n>(
+    name: &'n ProtectedName,
+    path: &Path,
+    parts: &[&OsStr],
+    at: usize,
+    own: &Own,
+    change: Change,
+) -> Option<Relation<'n>> {
+    let shared = name.components.len().min(parts.len() - at);
+    let same = name.components.iter().zip(&parts[at..]).all(|(wanted, part)| wanted == "*" || wanted == part);
+    let open = match change {
+        Change::Make => &name.may_make,
+        Change::Take => &name.may_take,
+    };
+    if !same || open.iter().any(|open| path.starts_with(open)) {
+        return None;
+    }
+    let upto = |end: usize| -> PathBuf {
+        std::iter::once(OsStr::new("/")).chain(parts[..end].iter().copied()).collect()
+    };
+    let whole = shared == name.components.len();
+    if own.covers(&upto(at)) {
+        None
+    } else if whole && name.components.len() > 1 && own.covers(&upto(at + 1)) {
+        Some(Relation::New(&name.inside_new))
+    } else if whole {
+        Some(Relation::Within)
+    } else {
+        Some(Relation::Above)
+    }
+}
+
+/// Rights on bound places that lie below a private file system.
+fn below_private(plan: &Plan) -> Vec<Place> {
+    let below = |path: &Path, op: &MountOp| match op {
+        MountOp::Tmpfs { dest, .. } => path != dest && path.starts_with(dest),
+        _ => false,
+    };
+    let bound = |path: &Path| {
+        plan.mounts.iter().any(|op| matches!(op, MountOp::Bind { dest, .. } if path.starts_with(dest)))
+    };
+    let caught = |place: &&Place| bound(&place.path) && plan.mounts.iter().any(|op| below(&place.path, op));
+    plan.rights.iter().filter(caught).cloned().collect()
+}
+
+/// Every place inside at which the host path `host` can be written.
+fn aliases<'p>(plan: &'p Plan, host: &'p Path) -> impl Iterator<Item = PathBuf> + 'p {
+    plan.mounts.iter().filter_map(move |op| {
+        let MountOp::Bind { source, dest, access: Access::ReadWrite, .. } = op else { return None };
+        let below = host.strip_prefix(source).ok()?;
+        Some(if below.as_os_str().is_empty() { dest.clone() } else { dest.join(below) })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Code;
+
+    fn plan() -> Plan {
+        let mut plan = Plan::new("/bin/true", vec!["true".into()]);
+        for dest in ["/w", "/alias"] {
+            plan.mounts.push(MountOp::Bind {
+                source: "/w".into(),
+                dest: dest.into(),
+                access: Access::ReadWrite,
+                code: Code::Allowed,
+            });
+        }
+        plan
+    }
+
+    fn guard(protect: &[&str]) -> Protected {
+        let mut plan = plan();
+        plan.protect = protect.iter().map(PathBuf::from).collect();
+        Protected::of(&plan).unwrap()
+    }
+
+    fn named(names: &[&str]) -> Protected {
+        let mut plan = plan();
+        let name = |name: &&str| ProtectedName {
+            components: name.split('/').map(OsString::from).collect(),
+            may_make: vec!["/w/kept/.envrc".into()],
+            may_take: Vec::new(),
+            inside_new: match *name {
+                ".git/hooks" => InsideNew::Ending(".sample".into()),
+                ".git/config" => InsideNew::Settings(vec![String::from("core.bare")]),
+                _ => InsideNew::Nothing,
+            },
+        };
+        plan.protect_names = names.iter().map(name).collect();
+        Protected::of(&plan).unwrap()
+    }
+
+    fn change(guard: &Protected, path: &str) -> bool {
+        guard.allows_change(Path::new(path), &Own::default(), Change::Make)
+    }
+
+    fn directory(guard: &Protected, path: &str) -> bool {
+        guard.allows_directory(Path::new(path), &Own::default(), Change::Make)
+    }
+
+    #[test]
+    fn a_protected_path_and_all_below_it_are_kept() {
+        let guard = guard(&["/w/.git/hooks"]);
+        assert!(!change(&guard, "/w/.git/hooks/pre-commit"));
+        assert!(!directory(&guard, "/w/.git/hooks"));
+        assert!(directory(&guard, "/w/.git"));
+        assert!(change(&guard, "/w/.git/index"));
+        assert!(change(&guard, "/w/.git/hooks2"));
+    }
+
+    #[test]
+    fn an_ancestor_can_be_made_a_directory_and_nothing_else() {
+        let guard = guard(&["/w/.git/hooks"]);
+        assert!(!change(&guard, "/w/.git"));
+        assert!(!change(&guard, "/w"));
+    }
+
+    #[test]
+    fn other_names_for_the_same_place_are_kept_too() {
+        assert!(!change(&guard(&["/w/.envrc"]), "/alias/.envrc"));
+    }
+
+    #[test]
+    fn a_name_is_kept_at_any_depth() {
+        let guard = named(&[".git/hooks", ".envrc", ".git/modules/*/hooks"]);
+        for path in
+            ["/w/.envrc", "/w/a/b/.envrc", "/w/a/.git/hooks/x", "/w/.git", "/w/.git/modules/m/hooks/x"]
+        {
+            assert!(!change(&guard, path), "{path}");
+        }
+        for path in ["/w/envrc", "/w/.git/index", "/w/.git/modules/m/objects", "/w/kept/.envrc"] {
+            assert!(change(&guard, path), "{path}");
+        }
+        assert!(directory(&guard, "/w/.git") && !directory(&guard, "/w/.git/hooks"));
+    }
+
+    #[test]
+    fn what_a_launch_made_itself_is_its_own() {
+        let guard = named(&[".git/hooks", ".envrc"]);
+        let mut own = Own::default();
+        own.made(Path::new("/w/new"));
+        let change = |path: &str| guard.allows_change(Path::new(path), &own, Change::Make);
+        assert!(change("/w/new/.envrc") && change("/w/new/.git/hooks/x"));
+        assert!(!change("/w/.envrc") && !change("/w/old/.git/hooks/x"));
+        own.moved(Path::new("/w/new"), Path::new("/w/newer"));
+        assert!(guard.allows_change(Path::new("/w/newer/.envrc"), &own, Change::Make));
+        assert!(!guard.allows_change(Path::new("/w/new/.envrc"), &own, Change::Make));
+    }
+
+    #[test]
+    fn a_new_directory_that_starts_a_name_holds_only_what_is_harmless() {
+        let guard = named(&[".git/hooks", ".git/config", ".config/fish"]);
+        let mut own = Own::default();
+        own.made(Path::new("/w/.git"));
+        own.made(Path::new("/w/.config"));
+        let path = Path::new;
+        assert!(guard.allows_directory(path("/w/.git/hooks"), &own, Change::Make));
+        assert!(guard.allows_change(path("/w/.git/hooks/pre-commit.sample"), &own, Change::Make));
+        assert!(!guard.allows_change(path("/w/.git/hooks/pre-commit"), &own, Change::Make));
+        assert!(!guard.allows_change(path("/w/.git/config"), &own, Change::Make));
+        assert!(guard.settings_at(path("/w/.git/config"), &own).is_some());
+        assert!(guard.settings_at(path("/w/old/.git/config"), &own).is_none());
+        assert!(!guard.allows_directory(path("/w/.config/fish"), &own, Change::Make));
+    }
+}

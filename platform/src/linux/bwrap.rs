@@ -1,0 +1,240 @@
+//! The bwrap backend: bubblewrap builds the view, our stage inside adds the rest.
+//!
+//! Answers for translating the mounts of a plan into bubblewrap's options, for trusting only a bubblewrap that
+//! nobody but root can change, and for starting it with an empty environment. It leaves Landlock, seccomp and
+//! limits to [`super::stage`].
+//! Invariant: options travel over a descriptor, never as arguments others can read, and bubblewrap is never
+//! asked to make a mount point inside a place of the host.
+
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::io::{self, Seek, Write};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::PlatformError;
+use crate::linux::keeper::FAILED;
+use crate::linux::message::Message;
+use crate::linux::mounts;
+use crate::linux::native::{self, hold_on};
+use crate::linux::supervise::Started;
+use crate::linux::sys::process::{self, Fork};
+use crate::linux::sys::{c_path, check_int, fd, socket};
+use crate::plan::{Access, MountOp, Plan};
+use crate::report::{SetupFailure, Step};
+use crate::text;
+
+/// Where a bubblewrap is looked for; never through `PATH`.
+const CANDIDATES: [&str; 3] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"];
+/// The word by which our own program knows that it is the stage inside.
+pub(crate) const STAGE: &str = "__stage";
+
+/// The first bubblewrap that only root can change.
+pub(crate) fn find() -> Option<PathBuf> {
+    #[cfg(feature = "test-hooks")]
+    if crate::hooks::bwrap_missing() {
+        return None;
+    }
+    let cwd = std::env::current_dir().ok();
+    CANDIDATES.into_iter().filter_map(|path| std::fs::canonicalize(path).ok()).find(|path| {
+        let below_cwd = cwd.as_ref().is_some_and(|cwd| cwd != Path::new("/") && path.starts_with(cwd));
+        !below_cwd && path.ancestors().all(is_roots_alone) && !is_setuid(path)
+    })
+}
+
+fn is_roots_alone(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|meta| meta.uid() == 0 && meta.mode() & 0o022 == 0)
+}
+
+fn is_setuid(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| meta.mode() & 0o6000 != 0)
+}
+
+/// Options under construction, and the descriptors they name.
+struct Options {
+    words: Vec<u8>,
+    files: Vec<OwnedFd>,
+}
+
+impl Options {
+    fn add(&mut self, words: &[&OsStr]) {
+        for word in words {
+            self.words.extend_from_slice(word.as_bytes());
+            self.words.push(0);
+        }
+    }
+
+    fn flag(&mut self, words: &[&str]) {
+        for word in words {
+            self.add(&[OsStr::new(word)]);
+        }
+    }
+
+    fn path(&mut self, option: &str, paths: &[&Path]) {
+        self.add(&[OsStr::new(option)]);
+        for path in paths {
+            self.add(&[path.as_os_str()]);
+        }
+    }
+
+    /// An in-memory file with `data`, open for the child; its number.
+    fn file(&mut self, data: &[u8]) -> io::Result<RawFd> {
+        let file = memory_file(data)?;
+        let number = file.as_raw_fd();
+        self.files.push(file);
+        Ok(number)
+    }
+}
+
+fn memory_file(data: &[u8]) -> io::Result<OwnedFd> {
+    // SAFETY: a literal name and an integer.
+    let raw = check_int(unsafe { libc::memfd_create(c"sbx".as_ptr(), libc::MFD_CLOEXEC) })?;
+    // SAFETY: the kernel has just made this descriptor for us.
+    let mut file = unsafe { std::fs::File::from_raw_fd(raw) };
+    file.write_all(data)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
+fn options(plan: &Plan) -> io::Result<Options> {
+    let mut all = Options { words: Vec::new(), files: Vec::new() };
+    all.flag(&["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]);
+    all.flag(&[
+        "--unshare-cgroup-try",
+        "--cap-drop",
+        "ALL",
+        "--new-session",
+        "--die-with-parent",
+        "--as-pid-1",
+    ]);
+    let (uid, gid) = native::inner_ids(plan.identity, process::ids());
+    all.flag(&["--uid", &uid.to_string(), "--gid", &gid.to_string(), "--hostname", &plan.hostname]);
+    for op in &plan.mounts {
+        mount(op, plan, &mut all)?;
+    }
+    for (dest, source, access) in
+        mounts::shields(plan).map_err(|failure| io::Error::from_raw_os_error(failure.errno))?
+    {
+        let option = if access == Access::ReadOnly { "--ro-bind" } else { "--bind" };
+        all.path(option, &[&source, &dest]);
+    }
+    all.flag(&["--remount-ro", "/", "--chdir", "/"]);
+    Ok(all)
+}
+
+fn mount(op: &MountOp, plan: &Plan, all: &mut Options) -> io::Result<()> {
+    match op {
+        MountOp::Bind { source, dest, access, .. } => {
+            may_make(plan, dest)?;
+            let option = if *access == Access::ReadOnly { "--ro-bind" } else { "--bind" };
+            all.path(option, &[source, dest]);
+        }
+        MountOp::Tmpfs { dest, size, mode, .. } => {
+            may_make(plan, dest)?;
+            all.flag(&["--perms", &format!("{mode:04o}"), "--size", &size.to_string()]);
+            all.path("--tmpfs", &[dest]);
+        }
+        MountOp::Dir { dest } => all.path("--dir", &[dest]),
+        MountOp::Symlink { target, dest } => all.path("--symlink", &[target, dest]),
+        MountOp::File { dest, data } => {
+            let number = all.file(data)?;
+            all.flag(&["--ro-bind-data", &number.to_string()]);
+            all.add(&[dest.as_os_str()]);
+        }
+        MountOp::Proc { dest } => {
+            all.path("--proc", &[dest]);
+            all.path("--ro-bind", &[Path::new("/proc/sys"), &dest.join("sys")]);
+        }
+        MountOp::Dev { dest } => {
+            all.path("--dev", &[dest]);
+            let size = plan.limits.shared_memory.unwrap_or(mounts::SHARED_MEMORY);
+            all.flag(&["--perms", "1777", "--size", &size.to_string()]);
+            all.path("--tmpfs", &[&dest.join("shm")]);
+        }
+    }
+    Ok(())
+}
+
+/// A mount point inside a place of the host must be there already, and not be reached through a link.
+fn may_make(plan: &Plan, dest: &Path) -> io::Result<()> {
+    for op in &plan.mounts {
+        let MountOp::Bind { source, dest: outer, .. } = op else { continue };
+        if dest == outer {
+            continue;
+        }
+        if let Ok(below) = dest.strip_prefix(outer) {
+            let path = c_path(&source.join(below))?;
+            fd::open2(fd::cwd(), &path, libc::O_PATH, 0, fd::NO_SYMLINKS)?;
+        }
+    }
+    Ok(())
+}
+
+/// Starts bubblewrap with our stage inside.
+pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], waits: bool) -> Result<Started, PlatformError> {
+    let wrap = |error| PlatformError::on("start", "bwrap", error);
+    let bwrap = find().ok_or_else(|| PlatformError::NoBackend {
+        reason: String::from("no bwrap that is owned by root and writable by nobody else"),
+    })?;
+    let options = options(plan).map_err(wrap)?;
+    let arguments = memory_file(&options.words).map_err(wrap)?;
+    let text = memory_file(text::write(plan).as_bytes()).map_err(wrap)?;
+    let own = fd::open(fd::cwd(), c"/proc/self/exe", libc::O_RDONLY, 0).map_err(wrap)?;
+    let (ours, theirs) = socket::pair().map_err(wrap)?;
+    let number = |file: &OwnedFd| file.as_raw_fd().to_string();
+    let argv: Vec<OsString> = vec![
+        "bwrap".into(),
+        "--args".into(),
+        number(&arguments).into(),
+        "--".into(),
+        format!("/proc/self/fd/{}", own.as_raw_fd()).into(),
+        STAGE.into(),
+        number(&theirs).into(),
+        number(&text).into(),
+    ];
+    let argv: Vec<CString> = argv.iter().filter_map(|word| CString::new(word.as_bytes()).ok()).collect();
+    let program = c_path(&bwrap).map_err(wrap)?;
+    match process::fork_into(0, None).map_err(wrap)? {
+        Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours }),
+        Fork::Child => {
+            drop(ours);
+            let mut kept = vec![&arguments, &text, &own, &theirs];
+            kept.extend(&options.files);
+            let error = become_bwrap(&program, &argv, &stdio, &kept, &plan.pass_fds, waits);
+            let errno = crate::linux::sys::number(&error);
+            let failure = SetupFailure { step: Step::Helper, object: bwrap.display().to_string(), errno };
+            let _ = socket::send(theirs.as_fd(), &Message::Failed(failure).encode(), None);
+            process::leave(FAILED)
+        }
+    }
+}
+
+/// Returns only if something failed.
+fn become_bwrap(
+    program: &CStr,
+    argv: &[CString],
+    stdio: &[OwnedFd; 3],
+    kept: &[&OwnedFd],
+    pass: &[RawFd],
+    waits: bool,
+) -> io::Error {
+    let arrange = || {
+        hold_on(kept[3], waits)?;
+        for (to, from) in stdio.iter().enumerate() {
+            fd::dup_onto(from.as_raw_fd(), to as RawFd)?;
+        }
+        fd::close_on_exec_from(3)?;
+        kept.iter().try_for_each(|file| fd::keep_on_exec(file.as_raw_fd()))?;
+        pass.iter().try_for_each(|number| fd::keep_on_exec(*number))
+    };
+    if let Err(error) = arrange() {
+        return error;
+    }
+    let mut pointers: Vec<*const libc::c_char> = argv.iter().map(|word| word.as_ptr()).collect();
+    pointers.push(std::ptr::null());
+    let none = [std::ptr::null::<libc::c_char>()];
+    // SAFETY: both vectors are null-terminated and their strings NUL-terminated; all live until the call succeeds.
+    unsafe { libc::execve(program.as_ptr(), pointers.as_ptr(), none.as_ptr()) };
+    io::Error::last_os_error()
+}

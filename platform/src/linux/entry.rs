@@ -1,0 +1,87 @@
+//! What our own program does when it was started as an inner part of itself.
+//!
+//! Answers for the two hidden words: the launcher of [`super::spawn`] and the stage inside bubblewrap. It leaves
+//! every other command line to the program.
+//! Invariant: neither returns to the program's own code.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::backend::Backend;
+use crate::linux::keeper::FAILED;
+use crate::linux::message::Message;
+use crate::linux::stage::{Stage, Surroundings};
+use crate::linux::sys::{fd, process, signal, socket};
+use crate::linux::{bwrap, landlock, native, spawn};
+use crate::report::{Outcome, SetupFailure, Step};
+use crate::text;
+
+/// Acts on a hidden word in `arguments`; returns only if there is none.
+pub(crate) fn take_over(arguments: &[std::ffi::OsString]) {
+    let word = |at: usize| arguments.get(at).and_then(|word| word.to_str());
+    match word(1) {
+        Some(spawn::LAUNCH) if arguments.len() == 3 => launcher(word(2).unwrap_or_default()),
+        Some(bwrap::STAGE) if arguments.len() == 4 => {
+            let number = |at: usize| word(at).and_then(|word| word.parse::<RawFd>().ok());
+            match (number(2), number(3)) {
+                (Some(line), Some(plan)) => stage(line, plan),
+                _ => process::leave(FAILED),
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Takes charge of a descriptor the parent has placed under a fixed number.
+fn inherited(number: RawFd) -> OwnedFd {
+    let _ = fd::stat(number).map_err(|_| process::leave(FAILED));
+    // SAFETY: the parent put this descriptor there for us alone, and this is called once for each number.
+    unsafe { OwnedFd::from_raw_fd(number) }
+}
+
+fn launcher(backend: &str) -> ! {
+    let (plan, leash, mut status) =
+        (inherited(spawn::PLAN), inherited(spawn::LEASH), File::from(inherited(spawn::STATUS)));
+    for number in [spawn::LEASH, spawn::STATUS] {
+        let _ = fd::close_on_exec(number);
+    }
+    let mut words = String::new();
+    let outcome = File::from(plan)
+        .read_to_string(&mut words)
+        .map_err(|error| crate::PlatformError::on("read", "the plan", error))
+        .and_then(|_| text::parse(&words))
+        .and_then(|plan| crate::linux::launch(&plan, Backend::from_name(backend), Some(&leash)));
+    let _ = status.write_all(Outcome::to_text(&outcome).as_bytes());
+    process::leave(0)
+}
+
+fn stage(line: RawFd, plan: RawFd) -> ! {
+    let (line, plan) = (inherited(line), inherited(plan));
+    let fail = |step: Step, errno: i32| -> ! {
+        let failure = SetupFailure { step, object: String::from("the stage inside bwrap"), errno };
+        let _ = socket::send(line.as_fd(), &Message::Failed(failure).encode(), None);
+        process::leave(FAILED)
+    };
+    if native::hold_on(&line, false).is_err() {
+        fail(Step::Lifeline, libc::EIO);
+    }
+    let mut words = String::new();
+    if File::from(plan).read_to_string(&mut words).is_err() {
+        fail(Step::Helper, libc::EIO);
+    }
+    let Ok(plan) = text::parse(&words) else { fail(Step::Helper, libc::EINVAL) };
+    if socket::raise_loopback().is_err() {
+        // bubblewrap has raised it already and taken the privilege away.
+    }
+    let surroundings = Surroundings { namespaces: true, landlock: landlock::level() };
+    let Ok(stage) = Stage::prepare(&plan, surroundings, signal::set_of(&[])) else {
+        fail(Step::Helper, libc::EINVAL)
+    };
+    let copy = |number: RawFd| match fd::dup_above(number, 3) {
+        Ok(copy) => copy,
+        Err(_) => process::leave(FAILED),
+    };
+    let stdio = [copy(0), copy(1), copy(2)];
+    stage.run(line, stdio)
+}

@@ -1,0 +1,134 @@
+//! The process that stays beside the command: it reaps, forwards signals and answers the broker's line.
+//!
+//! Answers for the end: when the command ends, or the supervisor is gone, this process leaves, and in a pid
+//! namespace the kernel then kills all others. It leaves time and output to the supervisor.
+//! Invariant: it holds no descriptor of the host but the line to the supervisor.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use libc::{c_int, pid_t};
+
+use crate::linux::bare::Children;
+use crate::linux::broker::{Broker, Protected};
+use crate::linux::message::{MESSAGE_MAX, Message};
+use crate::linux::seccomp::{self, Instruction};
+use crate::linux::sys::{fd, process, signal, socket};
+
+/// Exit status of a stage that could not start the command; the report says why.
+pub(crate) const FAILED: c_int = 125;
+
+/// What the keeper watches.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    /// To the supervisor.
+    pub(crate) line: OwnedFd,
+    /// The command.
+    pub(crate) command: pid_t,
+    /// Watched calls, if any are watched.
+    pub(crate) listener: Option<OwnedFd>,
+    /// What the broker guards.
+    pub(crate) protected: Option<Protected>,
+    /// Whom to end with the command, where the kernel does not.
+    pub(crate) brood: Option<Children>,
+}
+
+impl Keeper {
+    /// Stays until the command has ended. Never returns.
+    pub(crate) fn run(self, filter: Option<&[Instruction]>) -> ! {
+        let Ok(children) = signal::Collected::take(&[libc::SIGCHLD]) else { process::leave(FAILED) };
+        self.let_go(&children);
+        if let Some(filter) = filter
+            && seccomp::install(filter).is_err()
+        {
+            process::leave(FAILED);
+        }
+        let mut broker = match (&self.listener, &self.protected) {
+            (Some(listener), Some(protected)) => match Broker::new(listener.as_fd(), protected) {
+                Ok(broker) => Some(broker),
+                Err(_) => process::leave(FAILED),
+            },
+            _ => None,
+        };
+        let mut set = [
+            watch(self.line.as_raw_fd()),
+            watch(children.raw()),
+            watch(self.listener.as_ref().map_or(-1, AsRawFd::as_raw_fd)),
+        ];
+        self.reap(&children);
+        loop {
+            if fd::poll(&mut set, -1).is_err() {
+                process::leave(FAILED);
+            }
+            if set[0].revents != 0 {
+                self.obey();
+            }
+            if set[1].revents != 0 {
+                self.reap(&children);
+            }
+            if set[2].revents & libc::POLLIN != 0 {
+                if let Some(broker) = &mut broker {
+                    broker.answer();
+                }
+            } else if set[2].revents != 0 {
+                set[2].fd = -1;
+            }
+        }
+    }
+
+    /// Closes everything but the lines it listens on.
+    fn let_go(&self, children: &signal::Collected) {
+        let listener = self.listener.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let brood = self.brood.as_ref().map_or(-1, Children::raw);
+        let mut kept = [self.line.as_raw_fd(), listener, children.raw(), brood];
+        kept.sort_unstable();
+        let mut from = 0;
+        for keep in kept.into_iter().filter(|keep| *keep >= 0) {
+            if keep > from {
+                let _ = fd::close_range(from, (keep - 1) as u32);
+            }
+            from = keep + 1;
+        }
+        let _ = fd::close_range(from, u32::MAX);
+    }
+
+    fn tell(&self, message: &Message) {
+        let _ = socket::send(self.line.as_fd(), &message.encode(), None);
+    }
+
+    /// A signal to pass on, or the end of the line: the supervisor is gone.
+    fn obey(&self) {
+        let mut buffer = [0; MESSAGE_MAX];
+        match socket::receive(self.line.as_fd(), &mut buffer, libc::MSG_DONTWAIT) {
+            Ok((2, _)) if buffer[0] == b'S' => {
+                let _ = process::kill(-self.command, c_int::from(buffer[1]));
+            }
+            Ok((0, _)) => self.depart(FAILED),
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => self.depart(FAILED),
+        }
+    }
+
+    /// Leaves, and takes every other process of the launch along.
+    fn depart(&self, status: c_int) -> ! {
+        if let Some(brood) = &self.brood {
+            brood.kill(&[]);
+        }
+        process::leave(status)
+    }
+
+    /// Collects ended children; with the command's end, this process ends too.
+    fn reap(&self, children: &signal::Collected) {
+        while children.next().is_some() {}
+        while let Ok(Some((pid, status))) = process::reap(-1, libc::WNOHANG) {
+            if pid == self.command {
+                self.tell(&Message::Ended(status));
+                self.depart(0);
+            }
+        }
+    }
+}
+
+fn watch(fd: i32) -> libc::pollfd {
+    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
+}

@@ -1,0 +1,191 @@
+//! Landlock: rights on files, by place.
+//!
+//! Answers for translating [`Rights`] into the bits this kernel knows and for restricting the process. It
+//! leaves which places to the plan and hiding them to the mounts.
+//! Invariant: every right the level knows is handled, so what is not listed is refused.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+use crate::linux::sys::fd;
+use crate::linux::sys::{c_path, check, number};
+use crate::plan::{Place, Rights};
+use crate::report::{SetupFailure, Step};
+
+const EXECUTE: u64 = 1;
+const WRITE_FILE: u64 = 1 << 1;
+const READ_FILE: u64 = 1 << 2;
+const READ_DIR: u64 = 1 << 3;
+const REMOVE_DIR: u64 = 1 << 4;
+const REMOVE_FILE: u64 = 1 << 5;
+const MAKE_DIR: u64 = 1 << 7;
+const MAKE_REG: u64 = 1 << 8;
+const MAKE_SOCK: u64 = 1 << 9;
+const MAKE_FIFO: u64 = 1 << 10;
+const MAKE_SYM: u64 = 1 << 12;
+const REFER: u64 = 1 << 13;
+const TRUNCATE: u64 = 1 << 14;
+const IOCTL_DEV: u64 = 1 << 15;
+/// The thirteen rights of level 1, MAKE_CHAR and MAKE_BLOCK among them, which are never given.
+const LEVEL_1: u64 = (1 << 13) - 1;
+/// Rights that make sense on a single file.
+const ON_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
+/// Both TCP rights; none is ever given here.
+const NET_TCP: u64 = 3;
+/// Abstract sockets and signals stay inside.
+const SCOPES: u64 = 3;
+/// The newest level this table was tested against; newer kernels are used at this level.
+const NEWEST: u32 = 7;
+
+#[repr(C)]
+struct RulesetAttr {
+    fs: u64,
+    net: u64,
+    scoped: u64,
+}
+
+#[repr(C, packed)]
+struct PathBeneath {
+    allowed: u64,
+    parent: i32,
+}
+
+/// Whether TCP is refused by Landlock too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tcp {
+    /// Left to the network namespace.
+    Free,
+    /// Refused.
+    Refused,
+}
+
+/// The level of this kernel, 0 for none, at most [`NEWEST`].
+pub(crate) fn level() -> u32 {
+    const VERSION: u32 = 1;
+    let none: *const RulesetAttr = std::ptr::null();
+    // SAFETY: with this flag the kernel reads no attribute and only answers with a number.
+    let found = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) };
+    check(found).ok().and_then(|level| u32::try_from(level).ok()).unwrap_or(0).min(NEWEST).min(pretended())
+}
+
+/// The level a test wants this kernel to have at most.
+fn pretended() -> u32 {
+    #[cfg(feature = "test-hooks")]
+    if let Some(level) = crate::hooks::landlock_level() {
+        return level;
+    }
+    u32::MAX
+}
+
+/// File rights known at `level`.
+fn known(level: u32) -> u64 {
+    let mut bits = LEVEL_1;
+    for (least, bit) in [(2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)] {
+        if level >= least {
+            bits |= bit;
+        }
+    }
+    bits
+}
+
+/// `rights` in the kernel's bits.
+fn translate(rights: Rights) -> u64 {
+    let table = [
+        (Rights::LIST, READ_DIR),
+        (Rights::READ, READ_FILE),
+        (
+            Rights::WRITE,
+            WRITE_FILE | TRUNCATE | REFER | MAKE_DIR | MAKE_REG | MAKE_SOCK | MAKE_FIFO | MAKE_SYM,
+        ),
+        (Rights::REMOVE, REMOVE_DIR | REMOVE_FILE),
+        (Rights::EXECUTE, EXECUTE),
+        (Rights::MODIFY, WRITE_FILE | TRUNCATE),
+        (Rights::CONTROL, IOCTL_DEV),
+    ];
+    table.iter().filter(|(right, _)| rights.contains(*right)).fold(0, |bits, (_, more)| bits | more)
+}
+
+/// Restricts this process and its descendants to `places`. Needs `no_new_privs`.
+///
+/// Places that do not exist are passed over: there is nothing to allow.
+pub(crate) fn restrict(level: u32, places: &[Place], tcp: Tcp) -> Result<(), SetupFailure> {
+    let fail = |path: &Path, error: &io::Error| SetupFailure {
+        step: Step::Landlock,
+        object: path.display().to_string(),
+        errno: number(error),
+    };
+    let root = Path::new("/");
+    let ruleset = create(level, tcp).map_err(|error| fail(root, &error))?;
+    for (index, place) in places.iter().enumerate() {
+        let same = |other: &&Place| other.path == place.path;
+        if places[..index].iter().any(|other| same(&other)) {
+            continue;
+        }
+        let rights = places[index..].iter().filter(same).fold(Rights::NONE, |all, other| all | other.rights);
+        add(&ruleset, level, &place.path, rights).map_err(|error| fail(&place.path, &error))?;
+    }
+    // SAFETY: a descriptor and an integer.
+    check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) })
+        .map_err(|error| fail(root, &error))
+        .map(drop)
+}
+
+fn create(level: u32, tcp: Tcp) -> io::Result<OwnedFd> {
+    let net = if level >= 4 && tcp == Tcp::Refused { NET_TCP } else { 0 };
+    let scoped = if level >= 6 { SCOPES } else { 0 };
+    let attr = RulesetAttr { fs: known(level), net, scoped };
+    let size = match level {
+        0..=3 => 8,
+        4..=5 => 16,
+        _ => size_of::<RulesetAttr>(),
+    };
+    // SAFETY: `attr` outlives the call and `size` does not exceed it.
+    fd::own(check(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const attr, size, 0) })?)
+}
+
+fn add(ruleset: &OwnedFd, level: u32, path: &Path, rights: Rights) -> io::Result<()> {
+    const PATH_BENEATH: u32 = 1;
+    let target = match fd::open(fd::cwd(), &c_path(path)?, libc::O_PATH, 0) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    let mut allowed = translate(rights) & known(level);
+    if fd::stat(target.as_raw_fd())?.st_mode & libc::S_IFMT != libc::S_IFDIR {
+        allowed &= ON_FILES;
+    }
+    if allowed == 0 {
+        return Ok(());
+    }
+    let rule = PathBeneath { allowed, parent: target.as_raw_fd() };
+    let none: u32 = 0;
+    // SAFETY: `rule` has the layout the kernel documents for this rule type and outlives the call.
+    let done = unsafe {
+        libc::syscall(libc::SYS_landlock_add_rule, ruleset.as_raw_fd(), PATH_BENEATH, &raw const rule, none)
+    };
+    check(done).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removing_is_apart_from_writing() {
+        assert_eq!(translate(Rights::WRITE) & (REMOVE_DIR | REMOVE_FILE), 0);
+        assert_eq!(translate(Rights::REMOVE), REMOVE_DIR | REMOVE_FILE);
+    }
+
+    #[test]
+    fn device_nodes_are_never_made() {
+        let all = Rights::from_bits(u8::MAX);
+        assert_eq!(translate(all) & (1 << 6 | 1 << 11), 0);
+    }
+
+    #[test]
+    fn a_level_never_asks_for_what_it_does_not_know() {
+        assert_eq!(known(1) & (REFER | TRUNCATE | IOCTL_DEV), 0);
+        assert_eq!(known(2) & (TRUNCATE | IOCTL_DEV), 0);
+        assert_ne!(known(7) & IOCTL_DEV, 0);
+    }
+}

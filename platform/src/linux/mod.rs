@@ -1,0 +1,189 @@
+//! The Linux backends.
+//!
+//! Answers for building the fence with namespaces, Landlock, seccomp and limits. It leaves the choice of
+//! backend to the caller and the vocabulary to [`crate::plan`].
+//! Invariant: nothing outside this folder makes a system call of its own.
+
+mod bare;
+mod broker;
+mod bwrap;
+mod caps;
+mod cgroup;
+pub(crate) mod entry;
+mod keeper;
+pub(crate) mod landlock;
+mod limits;
+mod message;
+mod mounts;
+mod native;
+pub(crate) mod probe;
+mod relay;
+pub(crate) mod seccomp;
+pub(crate) mod spawn;
+mod stage;
+mod supervise;
+pub(crate) mod sys;
+mod terminal;
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use crate::backend::{Backend, Enforcement};
+use crate::error::PlatformError;
+use crate::linux::bare::Children;
+use crate::linux::cgroup::Group;
+use crate::linux::native::Gate;
+use crate::linux::probe::Facts;
+use crate::linux::stage::{Stage, Surroundings};
+use crate::linux::supervise::{Finished, Started};
+use crate::linux::sys::{process, signal, socket};
+use crate::plan::Plan;
+use crate::report::{End, Limit, Outcome, Step};
+
+/// Runs `plan` behind `backend`, or behind the strongest that works, and waits for the end.
+pub(crate) fn launch(
+    plan: &Plan,
+    backend: Option<Backend>,
+    leash: Option<&OwnedFd>,
+) -> Result<Outcome, PlatformError> {
+    alone()?;
+    if let Some(backend) = backend {
+        return launch_behind(plan, backend, leash);
+    }
+    let mut refused = None;
+    for backend in Backend::ALL {
+        match launch_behind(plan, backend, leash) {
+            Err(error) if is_closed(&error) => refused = Some(error),
+            Ok(outcome) if is_closed_inside(&outcome) => {
+                refused = None;
+                continue;
+            }
+            other => return other,
+        }
+    }
+    Err(refused.unwrap_or_else(|| PlatformError::NoBackend {
+        reason: String::from("namespaces are closed, there is no bwrap to use and no Landlock"),
+    }))
+}
+
+/// Whether an error means "this backend does not exist here", so that the next may be tried.
+fn is_closed(error: &PlatformError) -> bool {
+    match error {
+        PlatformError::NoBackend { .. } => true,
+        PlatformError::Operation { op, .. } => *op == Step::Namespaces.name(),
+        PlatformError::BadPlan { .. }
+        | PlatformError::Missing { .. }
+        | PlatformError::Launcher { .. }
+        | PlatformError::Threads { .. } => false,
+    }
+}
+
+/// Whether the inner side found namespaces closed although they could be made: some hosts take every privilege
+/// in them away, and some helpers fail as a whole. Nothing has run then.
+fn is_closed_inside(outcome: &Outcome) -> bool {
+    let End::Setup(failure) = &outcome.end else { return false };
+    // Where parts of /proc are masked, as in most containers, a new one cannot be mounted.
+    let masked = failure.step == Step::Mount && failure.errno == libc::EPERM;
+    masked
+        || matches!(
+            failure.step,
+            Step::Identity | Step::Hostname | Step::Loopback | Step::Root | Step::Helper
+        )
+}
+
+fn launch_behind(plan: &Plan, backend: Backend, leash: Option<&OwnedFd>) -> Result<Outcome, PlatformError> {
+    let begun = Instant::now();
+    let landlock = landlock::level();
+    if backend == Backend::Landlock && landlock == 0 {
+        return Err(PlatformError::NoBackend { reason: String::from("this kernel has no Landlock") });
+    }
+    let group = Group::make(&plan.limits);
+    let enforcement = promise(plan, backend, landlock, group.as_ref())?;
+    let signals = signal::Collected::take(&supervise::FORWARDED)
+        .map_err(|error| PlatformError::on("collect", "signals", error))?;
+    let arranged = relay::arrange(plan)?;
+    let translated = (backend == Backend::Landlock).then(|| bare::translate(plan)).transpose()?;
+    let plan = translated.as_ref().map_or(plan, |(host, _)| host);
+    let brood = (backend == Backend::Landlock).then(adopt).transpose()?;
+    let surroundings = Surroundings { namespaces: backend != Backend::Landlock, landlock };
+    let prepare = || Stage::prepare(plan, surroundings, signals.mask_before());
+    let birthplace = group.as_ref().and_then(Group::birthplace);
+    let waits = group.is_some() && (birthplace.is_none() || backend != Backend::Native);
+    let started = match backend {
+        Backend::Native => {
+            let gate = match &birthplace {
+                Some(group) => Gate::Into(group),
+                None if waits => Gate::Wait,
+                None => Gate::Open,
+            };
+            native::start(plan, prepare()?, arranged.ends, gate)?
+        }
+        Backend::Bwrap => bwrap::start(plan, arranged.ends, waits)?,
+        Backend::Landlock => bare::start(prepare()?, arranged.ends, waits)?,
+    };
+    if let Some(group) = group.as_ref().filter(|_| waits) {
+        admit(group, &started)?;
+    }
+    let finished = supervise::wait(plan, started, &signals, leash, arranged.relays)?;
+    if let Some((children, spared)) = brood {
+        children.kill(&spared);
+    }
+    Ok(outcome(finished, group.as_ref(), begun, enforcement))
+}
+
+/// What will hold, or the first required promise that will not.
+fn promise(
+    plan: &Plan,
+    backend: Backend,
+    landlock: u32,
+    group: Option<&Group>,
+) -> Result<Enforcement, PlatformError> {
+    let facts = Facts::of(landlock, group);
+    let enforcement = Enforcement { backend, given: facts.given(backend, plan), landlock };
+    match plan.required.iter().find(|required| !enforcement.has(**required)) {
+        Some(missing) => Err(PlatformError::Missing { backend, missing: *missing }),
+        None => Ok(enforcement),
+    }
+}
+
+/// Makes orphans of the launch come to us; answers with the children that are none of ours to end.
+fn adopt() -> Result<(Children, Vec<i32>), PlatformError> {
+    let wrap = |error| PlatformError::on("adopt", "orphans", error);
+    process::prctl(libc::PR_SET_CHILD_SUBREAPER, 1).map_err(wrap)?;
+    let children = Children::of_self().map_err(wrap)?;
+    let spared = children.numbers();
+    Ok((children, spared))
+}
+
+/// Moves the waiting inner process into its group and lets it go on.
+fn admit(group: &Group, started: &Started) -> Result<(), PlatformError> {
+    group
+        .admit(started.pid)
+        .and_then(|()| socket::send(started.line.as_fd(), b"g", None))
+        .inspect_err(|_| {
+            let _ = process::send(started.pidfd.as_fd(), libc::SIGKILL);
+            let _ = process::reap(started.pid, 0);
+        })
+        .map_err(|error| PlatformError::on("move into a control group", started.pid.to_string(), error))
+}
+
+fn outcome(finished: Finished, group: Option<&Group>, begun: Instant, enforcement: Enforcement) -> Outcome {
+    let starved = group.is_some_and(Group::ran_out_of_memory);
+    let killed = finished.end == End::Signaled(libc::SIGKILL);
+    let end = if killed && starved { End::Limit(Limit::Memory) } else { finished.end };
+    let mut collected = finished.collected.into_iter();
+    Outcome {
+        end,
+        duration: begun.elapsed(),
+        enforcement,
+        stdout: collected.next().unwrap_or_default(),
+        stderr: collected.next().unwrap_or_default(),
+    }
+}
+
+/// A fence is built by copying this process, which is only sound while it has one thread.
+fn alone() -> Result<(), PlatformError> {
+    let count = process::thread_count()
+        .map_err(|error| PlatformError::on("count the threads of", "this process", error))?;
+    if count == 1 { Ok(()) } else { Err(PlatformError::Threads { count }) }
+}

@@ -1,0 +1,140 @@
+//! What each backend can give on this kernel, found out by doing it.
+//!
+//! Answers for facts about the kernel and for the promises that follow. It leaves the names to
+//! [`crate::backend`].
+//! Invariant: [`probe`] reports a backend as working only after a whole fence was built with it.
+
+use std::path::PathBuf;
+
+use crate::backend::{Backend, Guarantee};
+use crate::error::PlatformError;
+use crate::linux::cgroup::Group;
+use crate::linux::sys::{check, process};
+use crate::linux::{bwrap, landlock};
+use crate::plan::{Access, Code, Limits, MountOp, Place, Plan, Rights, Stdio, UnixSockets};
+use crate::probe::{Probe, Tried};
+use crate::report::{End, Step};
+
+/// What promises depend on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Facts {
+    landlock: u32,
+    /// Whether the kernel can hand watched calls to a broker.
+    notify: bool,
+    tree_memory: bool,
+    tree_pids: bool,
+    real_root: bool,
+}
+
+impl Facts {
+    pub(crate) fn of(landlock: u32, group: Option<&Group>) -> Self {
+        Self {
+            landlock,
+            notify: has_notify(),
+            tree_memory: group.is_some_and(|group| group.memory),
+            tree_pids: group.is_some_and(|group| group.pids),
+            real_root: process::ids().0 == 0,
+        }
+    }
+
+    /// The promises `backend` keeps for `plan`.
+    pub(crate) fn given(self, backend: Backend, plan: &Plan) -> Vec<Guarantee> {
+        Guarantee::ALL.iter().copied().filter(|guarantee| self.holds(backend, plan, *guarantee)).collect()
+    }
+
+    fn holds(self, backend: Backend, plan: &Plan, guarantee: Guarantee) -> bool {
+        use Guarantee as G;
+        let namespaces = backend != Backend::Landlock;
+        let level = |least: u32| self.landlock >= least;
+        match guarantee {
+            G::FsHidden | G::FsMetadata | G::PidHidden | G::PrivateTmp => namespaces,
+            G::FsRead => level(1) && !widened(plan, Rights::READ),
+            // Where rights would add up, the broker keeps them apart.
+            G::FsDelete => level(1) && (self.notify || !widened(plan, Rights::REMOVE)),
+            G::FsWrite => namespaces || level(1),
+            G::FsTruncate => namespaces || level(3),
+            // bubblewrap cannot mount without code, and without mounts nothing can.
+            G::ExecOnly => backend == Backend::Native && level(1),
+            G::NetNone | G::IpcHidden | G::SyscallFilter => true,
+            G::Signals | G::Teardown => namespaces || level(6),
+            G::SocketsHidden => namespaces || plan.unix_sockets == UnixSockets::PairsOnly,
+            G::ProtectedPaths => self.notify,
+            G::MemoryLimit => self.tree_memory,
+            // The kernel does not count processes of real user 0 by itself, and without a user namespace it
+            // counts those outside too.
+            G::PidsLimit => self.tree_pids || namespaces && !self.real_root,
+            // bubblewrap has a moment, before anything of ours runs, in which it outlives its parent.
+            G::TeardownKilled => backend == Backend::Native,
+        }
+    }
+}
+
+/// Whether a place lacks `right` but lies below one that has it: rights add up, so that it would have it too.
+fn widened(plan: &Plan, right: Rights) -> bool {
+    plan.rights.iter().any(|place| {
+        let above = |other: &Place| other.path != place.path && place.path.starts_with(&other.path);
+        let same = |other: &Place| other.path == place.path && other.rights.contains(right);
+        let wants_less = place.rights.contains(Rights::WRITE) && !plan.rights.iter().any(same);
+        wants_less && plan.rights.iter().any(|other| above(other) && other.rights.contains(right))
+    })
+}
+
+/// Whether the kernel knows the line of watched calls and its descriptors.
+fn has_notify() -> bool {
+    const GET_NOTIF_SIZES: libc::c_ulong = 3;
+    let mut sizes = [0_u16; 3];
+    // SAFETY: the kernel writes three 16-bit numbers.
+    check(unsafe { libc::syscall(libc::SYS_seccomp, GET_NOTIF_SIZES, 0, sizes.as_mut_ptr()) }).is_ok()
+        && sizes[0] == 80
+}
+
+/// Builds one fence with each backend around a program that does not exist.
+pub(crate) fn probe() -> Result<Probe, PlatformError> {
+    super::alone()?;
+    let landlock = landlock::level();
+    let limits = Limits { memory: Some(1 << 30), pids: Some(256), ..Limits::default() };
+    let group = Group::make(&limits);
+    let facts = Facts::of(landlock, group.as_ref());
+    drop(group);
+    let tried = Backend::ALL.map(|backend| {
+        let result = attempt(backend);
+        let given = if result.is_ok() { facts.given(backend, &trial()) } else { Vec::new() };
+        Tried { backend, given, failure: result.err() }
+    });
+    Ok(Probe { landlock, bwrap: bwrap::find(), backends: tried.to_vec() })
+}
+
+/// `Ok` if everything up to `execve` worked.
+fn attempt(backend: Backend) -> Result<(), String> {
+    let outcome = super::launch_behind(&trial(), backend, None).map_err(|error| error.to_string())?;
+    match outcome.end {
+        End::Setup(failure) if failure.step == Step::Exec && failure.errno == libc::ENOENT => Ok(()),
+        End::Setup(failure) => Err(failure.to_string()),
+        End::Exited(_) | End::Signaled(_) | End::Limit(_) => Err(String::from("ended in an unexpected way")),
+    }
+}
+
+/// A plan with every kind of mount, and nothing to run.
+fn trial() -> Plan {
+    let mut plan = Plan::new("/nonexistent/program", vec!["nothing".into()]);
+    plan.stdio = Stdio::Capture;
+    for path in ["/usr", "/lib", "/lib64"].map(PathBuf::from) {
+        if std::fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir()) {
+            plan.mounts.push(MountOp::Bind {
+                source: path.clone(),
+                dest: path,
+                access: Access::ReadOnly,
+                code: Code::Allowed,
+            });
+        } else if let Ok(target) = std::fs::read_link(&path) {
+            plan.mounts.push(MountOp::Symlink { target, dest: path });
+        }
+    }
+    plan.mounts.extend([
+        MountOp::Proc { dest: "/proc".into() },
+        MountOp::Dev { dest: "/dev".into() },
+        MountOp::Tmpfs { dest: "/tmp".into(), size: 1 << 20, mode: 0o1777, code: Code::Refused },
+    ]);
+    plan.rights = vec![Place { path: "/".into(), rights: Rights::LIST | Rights::READ | Rights::EXECUTE }];
+    plan
+}

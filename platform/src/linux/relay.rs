@@ -1,0 +1,254 @@
+//! Moving bytes between the host's descriptors and the command's.
+//!
+//! Answers for relaying and counting. It leaves the order of events to the supervisor.
+//! Invariant: a host file or terminal is never handed inside, and a slow reader never stops the supervisor.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use crate::error::PlatformError;
+use crate::linux::sys::fd;
+use crate::plan::{Plan, Stdio};
+
+/// Bytes moved at once.
+const CHUNK: usize = 64 << 10;
+/// Bytes a pipe that says "writable" takes without waiting.
+const PIPE_CHUNK: usize = 4096;
+/// Captured output when the plan names no limit.
+pub(crate) const OUTPUT_DEFAULT: u64 = 8 << 20;
+
+/// Where relayed bytes come from.
+#[derive(Debug)]
+enum From {
+    Host(RawFd),
+    Own(OwnedFd),
+}
+
+/// Where relayed bytes go.
+#[derive(Debug)]
+enum To {
+    Host(RawFd),
+    Own(OwnedFd),
+    Memory(Vec<u8>),
+}
+
+/// One direction.
+#[derive(Debug)]
+pub(crate) struct Relay {
+    from: Option<From>,
+    to: Option<To>,
+    held: Vec<u8>,
+    chunk: usize,
+    /// Whether these bytes count as output.
+    output: bool,
+}
+
+/// The command's descriptors and what has to be relayed for them.
+#[derive(Debug)]
+pub(crate) struct Arranged {
+    /// Descriptors 0, 1 and 2 of the command.
+    pub(crate) ends: [OwnedFd; 3],
+    /// Standard input, output and error, as far as they are relayed.
+    pub(crate) relays: Vec<Relay>,
+}
+
+/// Decides for each of 0, 1, 2 whether it is handed in or relayed.
+pub(crate) fn arrange(plan: &Plan) -> Result<Arranged, PlatformError> {
+    let mut relays = Vec::new();
+    let mut end = |number: RawFd| {
+        one(plan, number, &mut relays)
+            .map_err(|error| PlatformError::on("arrange descriptor", number.to_string(), error))
+    };
+    let ends = [end(0)?, end(1)?, end(2)?];
+    Ok(Arranged { ends, relays })
+}
+
+fn one(plan: &Plan, number: RawFd, relays: &mut Vec<Relay>) -> io::Result<OwnedFd> {
+    let input = number == 0;
+    match plan.stdio {
+        Stdio::Pty => null(),
+        Stdio::Capture if input => null(),
+        Stdio::Capture => {
+            let (read, write) = fd::pipe()?;
+            relays.push(Relay::output(read, To::Memory(Vec::new()))?);
+            Ok(write)
+        }
+        Stdio::Inherit => {
+            let counted = !input && plan.limits.output.is_some();
+            match kind(number)? {
+                Kind::Absent | Kind::Null => null(),
+                Kind::Pipe if !counted => fd::dup_above(number, 3),
+                Kind::Pipe | Kind::Other => {
+                    let (read, write) = fd::pipe()?;
+                    if input {
+                        fd::set_nonblocking(write.as_raw_fd())?;
+                        relays.push(Relay::new(From::Host(0), To::Own(write), false));
+                        return Ok(read);
+                    }
+                    relays.push(Relay::output(read, To::Host(number))?);
+                    Ok(write)
+                }
+            }
+        }
+    }
+}
+
+/// The relays of a private terminal.
+pub(crate) fn terminal(master: OwnedFd) -> io::Result<[Relay; 2]> {
+    let copy = fd::dup_above(master.as_raw_fd(), 3)?;
+    Ok([Relay::new(From::Host(0), To::Own(copy), false), Relay::new(From::Own(master), To::Host(1), true)])
+}
+
+fn null() -> io::Result<OwnedFd> {
+    fd::open(fd::cwd(), c"/dev/null", libc::O_RDWR, 0)
+}
+
+enum Kind {
+    Absent,
+    Null,
+    Pipe,
+    Other,
+}
+
+fn kind(number: RawFd) -> io::Result<Kind> {
+    let found = match fd::stat(number) {
+        Err(error) if error.raw_os_error() == Some(libc::EBADF) => return Ok(Kind::Absent),
+        other => other?,
+    };
+    Ok(match found.st_mode & libc::S_IFMT {
+        libc::S_IFIFO | libc::S_IFSOCK => Kind::Pipe,
+        libc::S_IFCHR if found.st_rdev == libc::makedev(1, 3) => Kind::Null,
+        _ => Kind::Other,
+    })
+}
+
+impl Relay {
+    fn new(from: From, to: To, output: bool) -> Self {
+        let target = match &to {
+            To::Host(raw) => Some(*raw),
+            To::Own(own) => Some(own.as_raw_fd()),
+            To::Memory(_) => None,
+        };
+        let regular = target
+            .and_then(|raw| fd::stat(raw).ok())
+            .is_some_and(|found| found.st_mode & libc::S_IFMT == libc::S_IFREG);
+        let chunk = if target.is_none() || regular { CHUNK } else { PIPE_CHUNK };
+        Self { from: Some(from), to: Some(to), held: Vec::new(), chunk, output }
+    }
+
+    fn output(read: OwnedFd, to: To) -> io::Result<Self> {
+        fd::set_nonblocking(read.as_raw_fd())?;
+        Ok(Self::new(From::Own(read), to, true))
+    }
+
+    /// Whether these bytes count as output.
+    pub(crate) fn is_output(&self) -> bool {
+        self.output
+    }
+
+    /// What to wait for: the source while nothing is held, the target while something is.
+    pub(crate) fn wants(&self) -> libc::pollfd {
+        let (fd, events) = match (&self.from, &self.to) {
+            (_, Some(to)) if !self.held.is_empty() => match to {
+                To::Host(raw) => (*raw, libc::POLLOUT),
+                To::Own(own) => (own.as_raw_fd(), libc::POLLOUT),
+                To::Memory(_) => (-1, 0),
+            },
+            (Some(from), Some(_)) => (from.raw(), libc::POLLIN),
+            _ => (-1, 0),
+        };
+        libc::pollfd { fd, events, revents: 0 }
+    }
+
+    /// Moves what can be moved without waiting; answers with the bytes read.
+    pub(crate) fn step(&mut self) -> usize {
+        if !self.held.is_empty() {
+            self.push();
+            return 0;
+        }
+        let Some(from) = &self.from else { return 0 };
+        let start = match &self.to {
+            Some(To::Memory(all)) => all.len(),
+            Some(To::Host(_) | To::Own(_)) | None => 0,
+        };
+        let room = match &mut self.to {
+            Some(To::Memory(all)) => all,
+            Some(To::Host(_) | To::Own(_)) | None => &mut self.held,
+        };
+        room.resize(start + CHUNK, 0);
+        let read = fd::read(from.raw(), &mut room[start..]);
+        room.truncate(start + read.as_ref().copied().unwrap_or(0));
+        match read {
+            Ok(0) => {
+                self.close();
+                0
+            }
+            Ok(length) => length,
+            Err(error) if is_later(&error) => 0,
+            Err(_) => {
+                self.close();
+                0
+            }
+        }
+    }
+
+    fn push(&mut self) {
+        let to = match &self.to {
+            Some(To::Host(raw)) => *raw,
+            Some(To::Own(own)) => own.as_raw_fd(),
+            Some(To::Memory(_)) | None => return,
+        };
+        let length = self.held.len().min(self.chunk);
+        match fd::write(to, &self.held[..length]) {
+            Ok(written) => drop(self.held.drain(..written)),
+            Err(error) if is_later(&error) => {}
+            Err(_) => {
+                self.held.clear();
+                self.close();
+            }
+        }
+    }
+
+    /// Nothing more comes: lets go of both ends, except what was collected.
+    fn close(&mut self) {
+        self.from = None;
+        if !matches!(self.to, Some(To::Memory(_))) {
+            self.to = None;
+        }
+    }
+
+    /// Whether anything may still move.
+    pub(crate) fn is_open(&self) -> bool {
+        self.from.is_some() || !self.held.is_empty() && self.to.is_some()
+    }
+
+    /// Drops the last of a piece of output, so that a limit is kept to the byte.
+    pub(crate) fn cut(&mut self, surplus: usize) {
+        let bytes = match &mut self.to {
+            Some(To::Memory(all)) => all,
+            Some(To::Host(_) | To::Own(_)) | None => &mut self.held,
+        };
+        bytes.truncate(bytes.len().saturating_sub(surplus));
+    }
+
+    /// What was collected in memory.
+    pub(crate) fn collected(self) -> Option<Vec<u8>> {
+        match self.to {
+            Some(To::Memory(all)) => Some(all),
+            Some(To::Host(_) | To::Own(_)) | None => None,
+        }
+    }
+}
+
+impl From {
+    fn raw(&self) -> RawFd {
+        match self {
+            Self::Host(raw) => *raw,
+            Self::Own(own) => own.as_raw_fd(),
+        }
+    }
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}

@@ -1,0 +1,205 @@
+//! The system call filter.
+//!
+//! Answers for installing a program and for the line on which the kernel asks about watched calls. It leaves
+//! the list to [`policy`].
+//! Invariant: a filter is only ever added, in a process that has forbidden itself new privileges.
+
+mod assemble;
+mod policy;
+mod table;
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use libc::c_ulong;
+
+pub(crate) use assemble::Instruction;
+pub(crate) use policy::{Filter, Watch};
+pub(crate) use table::{Arch, name_of};
+
+use crate::linux::sys::{check, fd};
+
+/// Every call that is refused whatever its arguments, with the reason.
+pub(crate) fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
+    table::REFUSED.iter().flat_map(|refusal| refusal.calls.iter().map(|call| (call.name, refusal.why)))
+}
+
+#[repr(C)]
+struct Program {
+    length: u16,
+    first: *const Instruction,
+}
+
+const SET_MODE_FILTER: c_ulong = 1;
+
+fn install_with(program: &[Instruction], flags: c_ulong) -> io::Result<libc::c_long> {
+    let length = u16::try_from(program.len()).map_err(|_| io::Error::from_raw_os_error(libc::E2BIG))?;
+    let program = Program { length, first: program.as_ptr() };
+    // SAFETY: `program` describes a live slice of instructions laid out as the kernel reads them.
+    check(unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, flags, &raw const program) })
+}
+
+/// Puts this process and its descendants under `program`.
+pub(crate) fn install(program: &[Instruction]) -> io::Result<()> {
+    install_with(program, 0).map(drop)
+}
+
+/// As [`install`], and opens the line on which watched calls arrive.
+pub(crate) fn install_watched(program: &[Instruction]) -> io::Result<OwnedFd> {
+    const NEW_LISTENER: c_ulong = 1 << 3;
+    const WAIT_KILLABLE: c_ulong = 1 << 5;
+    match install_with(program, NEW_LISTENER | WAIT_KILLABLE) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            fd::own(install_with(program, NEW_LISTENER)?)
+        }
+        other => fd::own(other?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A caller's view of one system call.
+    struct Seen {
+        arch: u32,
+        number: u32,
+        arguments: [u64; 6],
+    }
+
+    fn word(seen: &Seen, offset: u32) -> u32 {
+        match offset {
+            0 => seen.number,
+            4 => seen.arch,
+            _ => {
+                let argument = seen.arguments[usize::try_from((offset - 16) / 8).unwrap()];
+                u32::try_from(argument & 0xffff_ffff).unwrap()
+            }
+        }
+    }
+
+    /// Runs a program as the kernel would; every jump is forward, so it ends.
+    fn run(program: &[Instruction], seen: &Seen) -> u32 {
+        let (mut at, mut value) = (0_usize, 0_u32);
+        loop {
+            let (code, yes, no, k) = assemble_parts(program[at]);
+            at += 1;
+            let jump = |hit: bool| usize::from(if hit { yes } else { no });
+            match code {
+                0x20 => value = word(seen, k),
+                0x15 => at += jump(value == k),
+                0x35 => at += jump(value >= k),
+                0x45 => at += jump(value & k != 0),
+                0x05 => at += usize::try_from(k).unwrap(),
+                0x54 => value &= k,
+                0x06 => return k,
+                other => panic!("unknown instruction {other:#x}"),
+            }
+        }
+    }
+
+    fn assemble_parts(instruction: Instruction) -> (u16, u8, u8, u32) {
+        // SAFETY: both types are eight bytes of plain integers in C layout.
+        let bytes: [u8; 8] = unsafe { std::mem::transmute(instruction) };
+        let code = u16::from_ne_bytes([bytes[0], bytes[1]]);
+        (code, bytes[2], bytes[3], u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]))
+    }
+
+    const CLOSED: Filter =
+        Filter { unix: false, inet: true, ipc: true, memory_files: false, watch: Watch::Off, broker: false };
+    const ALLOW: u32 = 0x7fff_0000;
+    const NOTIFY: u32 = 0x7fc0_0000;
+
+    fn ask(filter: Filter, arch: Arch, number: u32, arguments: &[u64]) -> u32 {
+        let mut all = [0; 6];
+        all[..arguments.len()].copy_from_slice(arguments);
+        run(&filter.program(arch), &Seen { arch: arch.audit(), number, arguments: all })
+    }
+
+    fn refused(errno: i32) -> u32 {
+        0x0005_0000 | u32::try_from(errno).unwrap()
+    }
+
+    #[test]
+    fn every_listed_call_is_refused_on_both_architectures() {
+        for arch in [Arch::X86_64, Arch::Aarch64] {
+            for refusal in table::REFUSED {
+                for call in refusal.calls {
+                    if let Some(number) = call.number(arch) {
+                        assert_eq!(ask(CLOSED, arch, number, &[]), refused(refusal.errno), "{}", call.name);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn foreign_conventions_and_unknown_numbers_do_not_exist() {
+        let program = CLOSED.program(Arch::X86_64);
+        let seen = |arch, number| Seen { arch, number, arguments: [0; 6] };
+        assert_eq!(run(&program, &seen(0x4000_0003, 0)), 0x8000_0000);
+        assert_eq!(ask(CLOSED, Arch::X86_64, 39 | 0x4000_0000, &[]), refused(libc::ENOSYS));
+        assert_eq!(ask(CLOSED, Arch::X86_64, 470, &[]), refused(libc::ENOSYS));
+        assert_eq!(ask(CLOSED, Arch::X86_64, 39, &[]), ALLOW);
+    }
+
+    #[test]
+    fn garbage_in_the_high_half_changes_nothing() {
+        let unshare = 272;
+        assert_eq!(ask(CLOSED, Arch::X86_64, unshare, &[0x1000_0000 | 0xdead << 32]), refused(libc::EPERM));
+        assert_eq!(ask(CLOSED, Arch::X86_64, 41, &[1 | 7 << 32, 1, 0]), refused(libc::EPERM));
+    }
+
+    #[test]
+    fn sockets_are_ip_streams_and_datagrams_only() {
+        let socket = |family, kind, protocol| ask(CLOSED, Arch::X86_64, 41, &[family, kind, protocol]);
+        assert_eq!(socket(2, 1 | 0x80000, 0), ALLOW);
+        assert_eq!(socket(10, 2, 17), ALLOW);
+        assert_eq!(socket(2, 3, 1), refused(libc::EPERM));
+        assert_eq!(socket(2, 1, 262), refused(libc::EPROTONOSUPPORT));
+        assert_eq!(socket(16, 3, 0), ALLOW);
+        assert_eq!(socket(16, 3, 9), refused(libc::EAFNOSUPPORT));
+        for family in [17, 38, 40, 31, 29, 15, 44] {
+            assert_eq!(socket(family, 1, 0), refused(libc::EAFNOSUPPORT), "family {family}");
+        }
+        let shut = Filter { inet: false, ..CLOSED };
+        assert_eq!(ask(shut, Arch::X86_64, 41, &[2, 1, 0]), refused(libc::EPERM));
+    }
+
+    #[test]
+    fn set_id_modes_and_devices_are_not_made() {
+        let openat = |flags, mode| ask(CLOSED, Arch::X86_64, 257, &[0, 0, flags, mode]);
+        assert_eq!(openat(0o101, 0o4755), refused(libc::EPERM));
+        assert_eq!(openat(0o1, 0o4755), ALLOW);
+        assert_eq!(openat(0o101, 0o755), ALLOW);
+        assert_eq!(ask(CLOSED, Arch::X86_64, 133, &[0, 0x2000, 0]), refused(libc::EPERM));
+        assert_eq!(ask(CLOSED, Arch::X86_64, 133, &[0, 0x1000, 0]), ALLOW);
+        assert_eq!(ask(CLOSED, Arch::X86_64, 90, &[0, 0o2755]), refused(libc::EPERM));
+    }
+
+    #[test]
+    fn the_broker_is_asked_about_changes_and_not_about_reading() {
+        let watched = Filter { watch: Watch::Making, ..CLOSED };
+        let openat = |flags| ask(watched, Arch::X86_64, 257, &[0, 0, flags, 0o644]);
+        assert_eq!(openat(0), ALLOW);
+        assert_eq!(openat(0x20_0000 | 0o101), ALLOW);
+        for flags in [0o1, 0o2, 0o100, 0o1000, 0x41_0002] {
+            assert_eq!(openat(flags), NOTIFY, "flags {flags:o}");
+        }
+        assert_eq!(openat(0o101 | 0o4000), NOTIFY);
+        for number in [82, 264, 316, 86, 265, 88, 266, 83, 258, 85, 76] {
+            assert_eq!(ask(watched, Arch::X86_64, number, &[]), NOTIFY, "call {number}");
+        }
+        assert_eq!(ask(watched, Arch::X86_64, 87, &[]), ALLOW);
+        assert_eq!(ask(watched, Arch::X86_64, 444, &[]), refused(libc::EOPNOTSUPP));
+    }
+
+    #[test]
+    fn the_program_stays_small() {
+        let watched = Filter { watch: Watch::MakingAndRemoving, ..CLOSED };
+        for arch in [Arch::X86_64, Arch::Aarch64] {
+            assert!(CLOSED.program(arch).len() < 220, "{}", CLOSED.program(arch).len());
+            assert!(watched.program(arch).len() < 250);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Launching from a large or many-threaded program, through a process of its own.
+//!
+//! Answers for starting our own program again as a launcher, handing it the plan, and getting the outcome back.
+//! The new process shares memory until `execve`, so its cost does not grow with the parent.
+//! Invariant: the launcher ends, and the launch with it, when the parent lets go of it or dies.
+
+use std::ffi::{CString, OsString};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+use libc::{c_char, c_int, c_void, pid_t};
+
+use crate::backend::Backend;
+use crate::error::PlatformError;
+use crate::linux::sys::{check_int, fd, number, process, signal};
+use crate::plan::Plan;
+use crate::report::Outcome;
+use crate::text;
+
+/// The word by which our own program knows that it is the launcher.
+pub(crate) const LAUNCH: &str = "__launch";
+/// Descriptors of the launcher: the plan, the leash and the way back.
+pub(crate) const PLAN: RawFd = 3;
+pub(crate) const LEASH: RawFd = 4;
+pub(crate) const STATUS: RawFd = 5;
+const STACK: usize = 64 << 10;
+
+/// What a spawned command's descriptors are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pipe {
+    /// A new pipe, the other end being in the [`Child`].
+    New,
+    /// The parent's own descriptor, handed in or relayed as the plan says.
+    Inherit,
+}
+
+/// A launch under way in a process of its own.
+#[derive(Debug)]
+pub struct Child {
+    /// To the command's standard input, if a pipe was asked for.
+    pub stdin: Option<File>,
+    /// From its standard output.
+    pub stdout: Option<File>,
+    /// From its standard error.
+    pub stderr: Option<File>,
+    pid: pid_t,
+    pidfd: OwnedFd,
+    leash: Option<OwnedFd>,
+    status: File,
+    program: String,
+    reaped: bool,
+}
+
+impl Child {
+    /// The launcher's process number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.pid.unsigned_abs()
+    }
+
+    /// Passes a signal on to the command.
+    ///
+    /// # Errors
+    /// When the launcher is gone already.
+    pub fn signal(&self, number: i32) -> io::Result<()> {
+        process::send(self.pidfd.as_fd(), number)
+    }
+
+    /// Ends everything at once.
+    pub fn kill(&mut self) {
+        self.leash = None;
+    }
+
+    /// Waits until nothing of the launch is left.
+    ///
+    /// # Errors
+    /// When the launcher itself failed, or died without a word.
+    pub fn wait(mut self) -> Result<Outcome, PlatformError> {
+        drop(self.stdin.take());
+        let mut text = String::new();
+        let read = self.status.read_to_string(&mut text);
+        let _ = process::reap(self.pid, 0);
+        self.reaped = true;
+        read.map_err(|error| PlatformError::on("hear from the launcher of", self.program.as_str(), error))?;
+        Outcome::from_text(&text).unwrap_or_else(|| {
+            let gone = io::Error::from_raw_os_error(libc::ECHILD);
+            Err(PlatformError::on("hear from the launcher of", self.program.as_str(), gone))
+        })
+    }
+}
+
+impl Drop for Child {
+    /// Ends everything; a launch nobody waits for is a launch nobody wants.
+    fn drop(&mut self) {
+        self.leash = None;
+        if !self.reaped {
+            let _ = process::reap(self.pid, 0);
+        }
+    }
+}
+
+/// Starts `plan` behind `backend` in a launcher process and returns at once.
+///
+/// The calling program must call [`crate::take_over`] first thing in `main`.
+pub(crate) fn spawn(plan: &Plan, backend: Option<Backend>, pipes: [Pipe; 3]) -> Result<Child, PlatformError> {
+    let program = plan.program.display().to_string();
+    begin(plan, backend, pipes).map_err(|error| PlatformError::on("start a launcher for", program, error))
+}
+
+fn begin(plan: &Plan, backend: Option<Backend>, pipes: [Pipe; 3]) -> io::Result<Child> {
+    let (plan_read, plan_write) = fd::pipe()?;
+    let (leash_read, leash_write) = fd::pipe()?;
+    let (status_read, status_write) = fd::pipe()?;
+    let mut ours: [Option<File>; 3] = [None, None, None];
+    let mut theirs = Vec::new();
+    for (at, pipe) in pipes.into_iter().enumerate() {
+        if pipe == Pipe::Inherit {
+            continue;
+        }
+        let (read, write) = fd::pipe()?;
+        let (own, other) = if at == 0 { (write, read) } else { (read, write) };
+        ours[at] = Some(own.into());
+        theirs.push((other, at as RawFd));
+    }
+    theirs.extend([(plan_read, PLAN), (leash_read, LEASH), (status_write, STATUS)]);
+    let name = backend.map_or("auto", Backend::name);
+    let words = ["sbx", LAUNCH, name].map(OsString::from);
+    let pid = run_own(&words, &theirs, &plan.pass_fds)?;
+    drop(theirs);
+    let pidfd = process::pidfd_open(pid)?;
+    File::from(plan_write).write_all(text::write(plan).as_bytes())?;
+    let [stdin, stdout, stderr] = ours;
+    let program = plan.program.display().to_string();
+    let leash = Some(leash_write);
+    Ok(Child { stdin, stdout, stderr, pid, pidfd, leash, status: status_read.into(), program, reaped: false })
+}
+
+/// What the newborn process needs; it shares this memory until `execve`.
+struct Birth {
+    argv: Vec<*const c_char>,
+    env: Vec<*const c_char>,
+    moves: Vec<(RawFd, RawFd)>,
+    keep: Vec<RawFd>,
+    mask: libc::sigset_t,
+    failure: c_int,
+}
+
+/// Starts our own program with these words and descriptors.
+fn run_own(words: &[OsString], fds: &[(OwnedFd, RawFd)], keep: &[RawFd]) -> io::Result<pid_t> {
+    use std::os::unix::ffi::OsStrExt;
+    let argv: Vec<CString> = words.iter().filter_map(|word| CString::new(word.as_bytes()).ok()).collect();
+    let high: Vec<(OwnedFd, RawFd)> = fds
+        .iter()
+        .map(|(from, to)| Ok((fd::dup_above(from.as_raw_fd(), 16)?, *to)))
+        .collect::<io::Result<_>>()?;
+    let every: Vec<c_int> = (1..=31).collect();
+    let held = signal::Held::take(&signal::set_of(&every))?;
+    let pointers =
+        |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
+    let mut birth = Birth {
+        argv: pointers(&argv),
+        env: vec![std::ptr::null()],
+        moves: high.iter().map(|(from, to)| (from.as_raw_fd(), *to)).collect(),
+        keep: keep.to_vec(),
+        mask: held.before(),
+        failure: 0,
+    };
+    let mut stack = vec![0_u128; STACK / size_of::<u128>()];
+    let top = stack.as_mut_ptr_range().end;
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: this thread is suspended until the child has left this memory by `execve` or exit; the child has a
+    // stack of its own, makes system calls only, and all signals are blocked, so that no handler runs in it.
+    let pid = check_int(unsafe { libc::clone(be_born, top.cast(), flags, (&raw mut birth).cast()) })?;
+    drop(held);
+    if birth.failure != 0 {
+        let _ = process::reap(pid, 0);
+        return Err(io::Error::from_raw_os_error(birth.failure));
+    }
+    Ok(pid)
+}
+
+/// Entry point of the child: system calls only, no allocation, no lock.
+extern "C" fn be_born(birth: *mut c_void) -> c_int {
+    // SAFETY: `run_own` passes a pointer to a `Birth` that outlives this child's use of the shared memory, and is
+    // suspended meanwhile, so that this is the only reference.
+    let birth = unsafe { &mut *birth.cast::<Birth>() };
+    let arrange = || {
+        birth.moves.iter().try_for_each(|(from, to)| fd::dup_onto(*from, *to))?;
+        fd::close_on_exec_from(STATUS + 1)?;
+        birth.keep.iter().try_for_each(|number| fd::keep_on_exec(*number))?;
+        signal::set_mask(&birth.mask)
+    };
+    if let Err(error) = arrange() {
+        birth.failure = number(&error);
+        process::leave(1);
+    }
+    // SAFETY: both vectors are null-terminated and live until the call succeeds.
+    unsafe { libc::execve(c"/proc/self/exe".as_ptr(), birth.argv.as_ptr(), birth.env.as_ptr()) };
+    birth.failure = number(&io::Error::last_os_error());
+    process::leave(1)
+}

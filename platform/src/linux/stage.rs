@@ -1,0 +1,294 @@
+//! The last steps before the command, the same for every backend, and the process that stays beside it.
+//!
+//! Answers for limits, privileges, Landlock, seccomp, descriptors and `execve`, in that order, and for
+//! reporting each failure by step and object. It leaves the view to the backends.
+//! Invariant: the command starts only after every step has succeeded.
+
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use libc::{c_char, c_int, c_void, pid_t};
+
+use crate::error::PlatformError;
+use crate::linux::bare::Children;
+use crate::linux::broker::Protected;
+use crate::linux::keeper::{self, Keeper};
+use crate::linux::landlock::{self, Tcp};
+use crate::linux::message::Message;
+use crate::linux::seccomp::{self, Arch, Filter, Instruction, Watch};
+use crate::linux::sys::{c_path, check_int, fd, number, process, signal, socket};
+use crate::linux::{caps, limits, terminal};
+use crate::plan::{Exec, Limits, MountOp, Place, Plan, Rights, Stdio, UnixSockets};
+use crate::report::{SetupFailure, Step};
+
+/// Room for the child between its birth and `execve`; it only makes system calls there.
+const STACK: usize = 64 << 10;
+
+/// What the surroundings of a stage already hold, so that it knows what is left to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Surroundings {
+    /// Whether the stage stands in namespaces of its own.
+    pub(crate) namespaces: bool,
+    /// The Landlock level to use, 0 for none.
+    pub(crate) landlock: u32,
+}
+
+/// Everything the last steps need, made before the first process is.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    program: CString,
+    argv: Vec<CString>,
+    env: Vec<CString>,
+    cwd: CString,
+    places: Vec<Place>,
+    limits: Limits,
+    pass: Vec<RawFd>,
+    terminal: bool,
+    surroundings: Surroundings,
+    filter: Vec<Instruction>,
+    keeper_filter: Vec<Instruction>,
+    protected: Option<Protected>,
+    brood: Option<Children>,
+    mask: libc::sigset_t,
+}
+
+impl Stage {
+    /// Translates the plan into what the kernel takes.
+    pub(crate) fn prepare(
+        plan: &Plan,
+        surroundings: Surroundings,
+        mask: libc::sigset_t,
+    ) -> Result<Self, PlatformError> {
+        let text = |text: &OsString| {
+            CString::new(text.as_bytes()).map_err(|_| PlatformError::BadPlan {
+                reason: format!("argument or variable {} contains a NUL", text.display()),
+            })
+        };
+        let path = |path: &Path| c_path(path).map_err(|error| PlatformError::on_path("use", path, error));
+        let env = plan.env.iter().map(|(name, value)| {
+            let mut pair = name.clone().into_vec();
+            pair.push(b'=');
+            pair.extend(value.as_bytes());
+            text(&OsString::from_vec(pair))
+        });
+        let protected = Protected::of(plan);
+        let filter = filter_for(plan, surroundings, protected.is_some());
+        let keeper_filter = Filter { watch: Watch::Off, broker: true, ..filter };
+        Ok(Self {
+            program: path(&plan.program)?,
+            argv: plan.argv.iter().map(text).collect::<Result<_, _>>()?,
+            env: env.collect::<Result<_, _>>()?,
+            cwd: path(&plan.cwd)?,
+            places: if surroundings.namespaces { places(plan) } else { plan.rights.clone() },
+            limits: plan.limits.clone(),
+            pass: plan.pass_fds.clone(),
+            terminal: plan.stdio == Stdio::Pty,
+            surroundings,
+            filter: filter.program(Arch::NATIVE),
+            keeper_filter: if protected.is_some() { keeper_filter.program(Arch::NATIVE) } else { Vec::new() },
+            protected,
+            brood: None,
+            mask,
+        })
+    }
+
+    /// Takes the last steps, starts the command and stays until it has ended. Never returns.
+    pub(crate) fn run(mut self, line: OwnedFd, mut stdio: [OwnedFd; 3]) -> ! {
+        let watching = self.protected.is_some();
+        let started = self.confine(&line, &mut stdio).and_then(|()| self.start(&stdio));
+        match started {
+            Ok((command, listener)) => {
+                drop(stdio);
+                let protected = self.protected.take();
+                let keeper = Keeper { line, command, listener, protected, brood: self.brood.take() };
+                let filter = watching.then_some(self.keeper_filter.as_slice());
+                keeper.run(filter)
+            }
+            Err(failure) => {
+                let _ = socket::send(line.as_fd(), &Message::Failed(failure).encode(), None);
+                process::leave(keeper::FAILED)
+            }
+        }
+    }
+
+    /// Steps that hold for this process and everything it starts.
+    fn confine(&mut self, line: &OwnedFd, stdio: &mut [OwnedFd; 3]) -> Result<(), SetupFailure> {
+        if self.terminal {
+            let (master, user) = terminal::open_pair().map_err(|error| fail(Step::Terminal, "", &error))?;
+            let copy = |_| fd::dup_above(user.as_raw_fd(), 3);
+            let report = Message::Terminal.encode();
+            socket::send(line.as_fd(), &report, Some(master.as_raw_fd()))
+                .and_then(|()| Ok([copy(0)?, copy(1)?, copy(2)?]))
+                .map(|ends| *stdio = ends)
+                .map_err(|error| fail(Step::Terminal, "", &error))?;
+        }
+        let cwd = self.cwd.to_string_lossy();
+        // SAFETY: `cwd` is NUL-terminated.
+        check_int(unsafe { libc::chdir(self.cwd.as_ptr()) })
+            .map_err(|error| fail(Step::Directory, &cwd, &error))?;
+        if !self.surroundings.namespaces {
+            self.brood = Some(Children::of_self().map_err(|error| fail(Step::Lifeline, "", &error))?);
+        }
+        process::prctl(libc::PR_SET_DUMPABLE, 0)
+            .and_then(|_| caps::drop_all())
+            .map_err(|error| fail(Step::Privileges, "", &error))?;
+        let tcp = if self.surroundings.namespaces { Tcp::Free } else { Tcp::Refused };
+        if self.surroundings.landlock > 0 {
+            landlock::restrict(self.surroundings.landlock, &self.places, tcp)?;
+        }
+        if self.protected.is_none() {
+            seccomp::install(&self.filter).map_err(|error| fail(Step::Seccomp, "", &error))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the child that becomes the command: its number, and the line of watched calls.
+    fn start(&self, stdio: &[OwnedFd; 3]) -> Result<(pid_t, Option<OwnedFd>), SetupFailure> {
+        let program = self.program.to_string_lossy();
+        let at_fork = |error: &io::Error| fail(Step::Fork, &program, error);
+        let lines = match self.protected {
+            Some(_) => Some(socket::pair().map_err(|error| at_fork(&error))?),
+            None => None,
+        };
+        let mut birth = Birth {
+            stage: self,
+            stdio: [stdio[0].as_raw_fd(), stdio[1].as_raw_fd(), stdio[2].as_raw_fd()],
+            argv: pointers(&self.argv),
+            env: pointers(&self.env),
+            listener_line: lines.as_ref().map(|(_, theirs)| theirs),
+            failure: None,
+        };
+        let mut stack = vec![0_u128; STACK / size_of::<u128>()];
+        let top = stack.as_mut_ptr_range().end;
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: this process has one thread and is suspended until the child has left this memory by `execve`
+        // or exit; the child has a stack of its own, and `birth` lives until then.
+        let pid = check_int(unsafe { libc::clone(be_born, top.cast(), flags, (&raw mut birth).cast()) })
+            .map_err(|error| at_fork(&error))?;
+        if let Some((step, error)) = birth.failure {
+            let object = if step == Step::Exec { program.as_ref() } else { "" };
+            return Err(fail(step, object, &io::Error::from_raw_os_error(error)));
+        }
+        let listener = match &lines {
+            Some((ours, _)) => {
+                let mut byte = [0];
+                let (_, listener) = socket::receive(ours.as_fd(), &mut byte, libc::MSG_DONTWAIT)
+                    .map_err(|error| fail(Step::Broker, "", &error))?;
+                listener
+            }
+            None => None,
+        };
+        Ok((pid, listener))
+    }
+}
+
+fn fail(step: Step, object: &str, error: &io::Error) -> SetupFailure {
+    SetupFailure { step, object: object.to_owned(), errno: number(error) }
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// The filter for the command.
+fn filter_for(plan: &Plan, surroundings: Surroundings, watched: bool) -> Filter {
+    let watch = match (watched, surroundings.namespaces) {
+        (false, _) => Watch::Off,
+        // Names that may stand anywhere cannot all be covered by read-only mounts.
+        (true, true) if plan.protect_names.is_empty() => Watch::Making,
+        (true, _) => Watch::MakingAndRemoving,
+    };
+    Filter {
+        unix: plan.unix_sockets == UnixSockets::Allowed,
+        inet: surroundings.namespaces,
+        ipc: surroundings.namespaces,
+        memory_files: plan.exec == Exec::Open,
+        watch,
+        broker: false,
+    }
+}
+
+/// The rights of the plan, and those on what the plan asks us to make.
+fn places(plan: &Plan) -> Vec<Place> {
+    let mut all = plan.rights.clone();
+    let mut add = |path: std::path::PathBuf, rights: Rights| all.push(Place { path, rights });
+    let see = Rights::LIST | Rights::READ | Rights::MODIFY;
+    for op in &plan.mounts {
+        match op {
+            MountOp::Proc { dest } => add(dest.clone(), see),
+            MountOp::Dev { dest } => {
+                add(dest.clone(), see);
+                add(dest.join("shm"), Rights::WRITE | Rights::REMOVE);
+                add(dest.join("pts"), Rights::CONTROL);
+                add(dest.join("tty"), Rights::CONTROL);
+            }
+            MountOp::Bind { .. }
+            | MountOp::Tmpfs { .. }
+            | MountOp::Dir { .. }
+            | MountOp::Symlink { .. }
+            | MountOp::File { .. } => {}
+        }
+    }
+    all
+}
+
+/// What the newborn child needs; it shares this memory until `execve`.
+struct Birth<'s> {
+    stage: &'s Stage,
+    stdio: [RawFd; 3],
+    argv: Vec<*const c_char>,
+    env: Vec<*const c_char>,
+    listener_line: Option<&'s OwnedFd>,
+    failure: Option<(Step, i32)>,
+}
+
+/// Entry point of the child: system calls only, no allocation, no lock.
+extern "C" fn be_born(birth: *mut c_void) -> c_int {
+    // SAFETY: `start` passes a pointer to a `Birth` that outlives this child's use of the shared memory, and is
+    // suspended meanwhile, so that this is the only reference.
+    let birth = unsafe { &mut *birth.cast::<Birth<'_>>() };
+    let (step, error) = birth.become_command();
+    birth.failure = Some((step, number(&error)));
+    process::leave(keeper::FAILED)
+}
+
+impl Birth<'_> {
+    /// Returns only if something failed.
+    fn become_command(&self) -> (Step, io::Error) {
+        match self.arrange() {
+            Ok(()) => {}
+            Err(failed) => return failed,
+        }
+        // SAFETY: all three are NUL-terminated or null-terminated and live until the call succeeds.
+        unsafe { libc::execve(self.stage.program.as_ptr(), self.argv.as_ptr(), self.env.as_ptr()) };
+        (Step::Exec, io::Error::last_os_error())
+    }
+
+    fn arrange(&self) -> Result<(), (Step, io::Error)> {
+        let stdio = |error| (Step::Stdio, error);
+        process::new_session().map_err(|error| (Step::Fork, error))?;
+        if self.stage.terminal {
+            terminal::control(self.stdio[0]).map_err(|error| (Step::Terminal, error))?;
+        }
+        for (to, from) in self.stdio.iter().enumerate() {
+            fd::dup_onto(*from, to as RawFd).map_err(stdio)?;
+        }
+        fd::close_on_exec_from(3).map_err(stdio)?;
+        for extra in &self.stage.pass {
+            fd::keep_on_exec(*extra).map_err(stdio)?;
+        }
+        limits::apply(&self.stage.limits).map_err(|(_, error)| (Step::Limits, error))?;
+        signal::set_default(libc::SIGPIPE);
+        signal::set_mask(&self.stage.mask).map_err(|error| (Step::Fork, error))?;
+        if let Some(line) = self.listener_line {
+            let listener =
+                seccomp::install_watched(&self.stage.filter).map_err(|error| (Step::Broker, error))?;
+            socket::send(line.as_fd(), b"w", Some(listener.as_raw_fd()))
+                .map_err(|error| (Step::Broker, error))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,327 @@
+//! The supervisor: waits, relays, forwards signals, keeps time and counts output.
+//!
+//! Answers for the end of a launch, however it comes. It leaves the fence to the backends.
+//! Invariant: when it returns, no process of the launch is left.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use libc::{c_int, pid_t};
+
+use crate::error::PlatformError;
+use crate::linux::message::{MESSAGE_MAX, Message};
+use crate::linux::relay::{self, OUTPUT_DEFAULT, Relay};
+use crate::linux::sys::{fd, process, signal, socket};
+use crate::linux::terminal::{self, Raw};
+use crate::plan::{Plan, Stdio};
+use crate::report::{End, Limit, SetupFailure, Step};
+
+/// Signals passed on to the command.
+pub(crate) const FORWARDED: [c_int; 9] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGWINCH,
+    libc::SIGTSTP,
+    libc::SIGCONT,
+];
+/// How long a command asked to end may take before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+/// How long output still in the pipes may take to be written after the end.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// A started inner process.
+#[derive(Debug)]
+pub(crate) struct Started {
+    /// The process to wait for; when it is gone, all are.
+    pub(crate) pidfd: OwnedFd,
+    /// Its number here.
+    pub(crate) pid: pid_t,
+    /// The line to its keeper.
+    pub(crate) line: OwnedFd,
+}
+
+/// How it ended, and what was collected.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// How it ended.
+    pub(crate) end: End,
+    /// Collected standard output and error.
+    pub(crate) collected: Vec<Vec<u8>>,
+}
+
+/// One launch under way.
+struct Watch<'p> {
+    plan: &'p Plan,
+    started: Started,
+    signals: &'p signal::Collected,
+    leash: Option<&'p OwnedFd>,
+    relays: Vec<Relay>,
+    raw: Option<Raw>,
+    master: Option<OwnedFd>,
+    deadline: Option<Instant>,
+    kill_at: Option<Instant>,
+    written: u64,
+    end: Option<End>,
+    limit: Option<Limit>,
+    failure: Option<SetupFailure>,
+}
+
+/// Waits for the end. When `leash` is given, its hang-up ends the launch too.
+pub(crate) fn wait(
+    plan: &Plan,
+    started: Started,
+    signals: &signal::Collected,
+    leash: Option<&OwnedFd>,
+    relays: Vec<Relay>,
+) -> Result<Finished, PlatformError> {
+    let deadline = plan.limits.wall.map(|wall| Instant::now() + wall);
+    let mut watch = Watch {
+        plan,
+        started,
+        signals,
+        leash,
+        relays,
+        raw: None,
+        master: None,
+        deadline,
+        kill_at: None,
+        written: 0,
+        end: None,
+        limit: None,
+        failure: None,
+    };
+    let outcome = watch.run();
+    if outcome.is_err() {
+        watch.kill();
+    }
+    let last = process::reap(watch.started.pid, 0);
+    outcome.map_err(|error| PlatformError::on("wait for", plan.program.display().to_string(), error))?;
+    watch.drain();
+    Ok(watch.finish(last.ok().flatten().map(|(_, status)| status)))
+}
+
+impl Watch<'_> {
+    fn run(&mut self) -> io::Result<()> {
+        loop {
+            let mut set = vec![
+                readable(self.started.pidfd.as_raw_fd()),
+                readable(if self.awaits_terminal() { self.started.line.as_raw_fd() } else { -1 }),
+                readable(self.signals.raw()),
+                readable(self.leash.map_or(-1, AsRawFd::as_raw_fd)),
+            ];
+            set.extend(self.relays.iter().map(Relay::wants));
+            fd::poll(&mut set, self.patience())?;
+            if set[1].revents != 0 {
+                self.listen()?;
+            }
+            if set[2].revents != 0 {
+                self.forward();
+            }
+            if set[3].revents & (libc::POLLHUP | libc::POLLERR) != 0 {
+                self.kill();
+            }
+            for (at, ready) in set[4..].iter().enumerate() {
+                if ready.revents != 0 {
+                    self.relay(at);
+                }
+            }
+            self.keep_time();
+            if set[0].revents != 0 {
+                while self.listen()? {}
+                return Ok(());
+            }
+        }
+    }
+
+    /// Only a terminal is waited for on the line; all else there is read at the end, which saves waking up.
+    fn awaits_terminal(&self) -> bool {
+        self.plan.stdio == Stdio::Pty && self.master.is_none() && self.failure.is_none()
+    }
+
+    /// Milliseconds until the next thing that happens by itself.
+    fn patience(&self) -> c_int {
+        let next = [self.deadline, self.kill_at].into_iter().flatten().min();
+        next.map_or(-1, |at| {
+            let left = at.saturating_duration_since(Instant::now()).as_millis() + 1;
+            c_int::try_from(left).unwrap_or(c_int::MAX)
+        })
+    }
+
+    fn keep_time(&mut self) {
+        let now = Instant::now();
+        if self.deadline.is_some_and(|at| at <= now) {
+            self.deadline = None;
+            self.stop(Limit::Wall);
+        }
+        if self.kill_at.is_some_and(|at| at <= now) {
+            self.kill_at = None;
+            self.kill();
+        }
+    }
+
+    /// Takes one message off the line; whether there was one.
+    fn listen(&mut self) -> io::Result<bool> {
+        let mut buffer = [0; MESSAGE_MAX];
+        let flags = libc::MSG_DONTWAIT;
+        let (length, extra) = match socket::receive(self.started.line.as_fd(), &mut buffer, flags) {
+            Ok((0, _)) => return Ok(false),
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.raw_os_error() == Some(libc::ECONNRESET) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        match Message::decode(&buffer[..length]) {
+            Some(Message::Ended(status)) => self.end = Some(self.meaning(status)),
+            Some(Message::Failed(failure)) => self.failure = Some(failure),
+            Some(Message::Terminal) => self.attach(extra)?,
+            None => {}
+        }
+        Ok(true)
+    }
+
+    fn meaning(&self, status: c_int) -> End {
+        if libc::WIFEXITED(status) {
+            return End::Exited(libc::WEXITSTATUS(status));
+        }
+        match libc::WTERMSIG(status) {
+            libc::SIGXCPU if self.plan.limits.cpu.is_some() => End::Limit(Limit::Cpu),
+            libc::SIGXFSZ if self.plan.limits.file_size.is_some() => End::Limit(Limit::FileSize),
+            number => End::Signaled(number),
+        }
+    }
+
+    /// Relays the private terminal whose master side has come over the line.
+    fn attach(&mut self, master: Option<OwnedFd>) -> io::Result<()> {
+        let Some(master) = master else { return Ok(()) };
+        terminal::copy_size(0, master.as_raw_fd());
+        self.master = Some(fd::dup_above(master.as_raw_fd(), 3)?);
+        self.relays.extend(relay::terminal(master)?);
+        self.raw = Raw::enter(0);
+        Ok(())
+    }
+
+    fn forward(&mut self) {
+        while let Some(number) = self.signals.next() {
+            match number {
+                libc::SIGWINCH => {
+                    if let Some(master) = &self.master {
+                        terminal::copy_size(0, master.as_raw_fd());
+                    }
+                    self.pass_on(number);
+                }
+                libc::SIGTSTP => self.suspend(),
+                libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {
+                    self.pass_on(number);
+                    self.kill_at.get_or_insert_with(|| Instant::now() + GRACE);
+                }
+                other => self.pass_on(other),
+            }
+        }
+    }
+
+    fn pass_on(&self, number: c_int) {
+        let word = [b'S', u8::try_from(number).unwrap_or(0)];
+        let _ = socket::send(self.started.line.as_fd(), &word, None);
+    }
+
+    /// Stops the command and ourselves; goes on when continued.
+    fn suspend(&self) {
+        self.pass_on(libc::SIGSTOP);
+        if let Some(raw) = &self.raw {
+            raw.give_back();
+        }
+        signal::stop_self();
+        if let Some(raw) = &self.raw {
+            raw.again();
+        }
+        self.pass_on(libc::SIGCONT);
+    }
+
+    fn relay(&mut self, at: usize) {
+        let moved = self.relays[at].step();
+        if moved == 0 || !self.relays[at].is_output() {
+            return;
+        }
+        self.written += moved as u64;
+        let limit = match (self.plan.limits.output, self.plan.stdio) {
+            (Some(limit), _) => limit,
+            (None, Stdio::Capture) => OUTPUT_DEFAULT,
+            (None, Stdio::Inherit | Stdio::Pty) => return,
+        };
+        if self.written > limit {
+            let surplus = usize::try_from(self.written - limit).unwrap_or(usize::MAX);
+            self.relays[at].cut(surplus.min(moved));
+            self.stop(Limit::Output);
+        }
+    }
+
+    fn stop(&mut self, limit: Limit) {
+        self.limit.get_or_insert(limit);
+        self.kill();
+    }
+
+    fn kill(&self) {
+        let _ = process::send(self.started.pidfd.as_fd(), libc::SIGKILL);
+    }
+
+    /// Writes out what is left in the pipes, for a bounded time.
+    fn drain(&mut self) {
+        self.raw = None;
+        let until = Instant::now() + DRAIN;
+        loop {
+            let mut set: Vec<libc::pollfd> = self
+                .relays
+                .iter()
+                .map(|relay| if relay.is_output() { relay.wants() } else { idle() })
+                .collect();
+            let open = self.relays.iter().any(|relay| relay.is_output() && relay.is_open());
+            let left = until.saturating_duration_since(Instant::now());
+            if !open || left.is_zero() {
+                return;
+            }
+            let patience = c_int::try_from(left.as_millis()).unwrap_or(c_int::MAX);
+            if fd::poll(&mut set, patience).is_err() || set.iter().all(|ready| ready.revents == 0) {
+                return;
+            }
+            for (at, ready) in set.iter().enumerate() {
+                if ready.revents != 0 {
+                    self.relay(at);
+                }
+            }
+            if self.limit == Some(Limit::Output) {
+                return;
+            }
+        }
+    }
+
+    fn finish(self, last: Option<c_int>) -> Finished {
+        let end = match (self.failure, self.limit, self.end) {
+            (Some(failure), _, _) => End::Setup(failure),
+            (None, Some(limit), _) => End::Limit(limit),
+            (None, None, Some(end)) => end,
+            (None, None, None) => match last {
+                Some(status) if libc::WIFSIGNALED(status) => End::Signaled(libc::WTERMSIG(status)),
+                _ => End::Setup(SetupFailure {
+                    step: Step::Helper,
+                    object: String::from("inner stage"),
+                    errno: libc::ECHILD,
+                }),
+            },
+        };
+        let collected = self.relays.into_iter().filter_map(Relay::collected).collect();
+        Finished { end, collected }
+    }
+}
+
+fn readable(fd: i32) -> libc::pollfd {
+    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
+}
+
+fn idle() -> libc::pollfd {
+    libc::pollfd { fd: -1, events: 0, revents: 0 }
+}

@@ -1,0 +1,167 @@
+//! Making, watching and ending processes.
+//!
+//! Answers for process identity: a child is held by a pidfd, never by a bare number that could be reused.
+//! It leaves what the child does to the callers.
+//! Invariant: nothing here is called from a process with more than one thread, except [`thread_count`].
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use libc::{c_int, c_long, c_ulong, pid_t};
+
+use super::{check, check_int, fd};
+
+#[repr(C)]
+#[derive(Default)]
+struct CloneArgs {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_size: u64,
+    cgroup: u64,
+}
+
+/// Which side of a fork this is.
+pub(crate) enum Fork {
+    /// The new process.
+    Child,
+    /// The old one, holding the new one.
+    Parent(OwnedFd, pid_t),
+}
+
+/// How many threads this process has.
+pub(crate) fn thread_count() -> io::Result<u64> {
+    use std::os::linux::fs::MetadataExt;
+    Ok(std::fs::metadata("/proc/self/task")?.st_nlink().saturating_sub(2))
+}
+
+/// Makes a child that shares no memory, in the new namespaces of `flags` and in `cgroup` if given.
+pub(crate) fn fork_into(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Fork> {
+    const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+    let mut pidfd: RawFd = -1;
+    let mut args = CloneArgs {
+        flags: flags | libc::CLONE_PIDFD as u64,
+        pidfd: &raw mut pidfd as u64,
+        exit_signal: libc::SIGCHLD as u64,
+        ..CloneArgs::default()
+    };
+    if let Some(cgroup) = cgroup {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = u64::try_from(cgroup.as_raw_fd()).unwrap_or(0);
+    }
+    // SAFETY: without CLONE_VM the child has its own copy of everything, and the callers make sure that this
+    // process has one thread, so that no lock is left held in the copy; `args` outlives the call.
+    let pid = check(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) });
+    let pid = match pid {
+        // Inside another fence the call does not exist; a plain fork needs none of its flags.
+        Err(error) if flags == 0 && error.raw_os_error() == Some(libc::ENOSYS) => return fork_plainly(),
+        other => other?,
+    };
+    if pid == 0 {
+        return Ok(Fork::Child);
+    }
+    // SAFETY: the kernel has just stored a fresh descriptor there.
+    Ok(Fork::Parent(unsafe { OwnedFd::from_raw_fd(pidfd) }, pid as pid_t))
+}
+
+fn fork_plainly() -> io::Result<Fork> {
+    match fork()? {
+        None => Ok(Fork::Child),
+        Some(pid) => Ok(Fork::Parent(pidfd_open(pid)?, pid)),
+    }
+}
+
+/// A plain fork.
+pub(crate) fn fork() -> io::Result<Option<pid_t>> {
+    // SAFETY: this process has one thread, so the child may run any code.
+    let pid = check_int(unsafe { libc::fork() })?;
+    Ok((pid != 0).then_some(pid))
+}
+
+/// Ends this process at once, running no destructor or exit handler of the parent's.
+pub(crate) fn leave(status: c_int) -> ! {
+    // SAFETY: always sound; it does not return.
+    unsafe { libc::_exit(status) }
+}
+
+/// Sends `signal` to the process behind `pidfd`.
+pub(crate) fn send(pidfd: BorrowedFd<'_>, signal: c_int) -> io::Result<()> {
+    let none: *const libc::siginfo_t = std::ptr::null();
+    // SAFETY: a descriptor, integers and a null pointer.
+    check(unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, none, 0) }).map(drop)
+}
+
+/// Sends `signal` to a process or, for a negative number, to a group.
+pub(crate) fn kill(pid: pid_t, signal: c_int) -> io::Result<()> {
+    // SAFETY: plain integers.
+    check_int(unsafe { libc::kill(pid, signal) }).map(drop)
+}
+
+/// Collects one ended child (`-1` for any), if there is one: its number and raw status.
+pub(crate) fn reap(pid: pid_t, flags: c_int) -> io::Result<Option<(pid_t, c_int)>> {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` is writable.
+        match check_int(unsafe { libc::waitpid(pid, &raw mut status, flags) }) {
+            Ok(0) => return Ok(None),
+            Ok(pid) => return Ok(Some((pid, status))),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// `prctl` with integer arguments.
+pub(crate) fn prctl(option: c_int, value: c_ulong) -> io::Result<c_int> {
+    let zero: c_ulong = 0;
+    // SAFETY: callers use options whose arguments are integers.
+    check_int(unsafe { libc::prctl(option, value, zero, zero, zero) })
+}
+
+/// Starts a session without a terminal.
+pub(crate) fn new_session() -> io::Result<()> {
+    // SAFETY: takes nothing.
+    check_int(unsafe { libc::setsid() }).map(drop)
+}
+
+/// Effective user and group number.
+pub(crate) fn ids() -> (u32, u32) {
+    // SAFETY: takes nothing and cannot fail.
+    let uid = unsafe { libc::geteuid() };
+    // SAFETY: takes nothing and cannot fail.
+    let gid = unsafe { libc::getegid() };
+    (uid, gid)
+}
+
+/// This process's number in its own pid namespace.
+pub(crate) fn own_pid() -> pid_t {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::getpid() }
+}
+
+/// A pidfd for a process that this one is a parent of or may signal.
+pub(crate) fn pidfd_open(pid: pid_t) -> io::Result<OwnedFd> {
+    // SAFETY: plain integers.
+    fd::own(check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?)
+}
+
+/// Sets the soft and hard limit of `resource`, clamped to the hard limit in force.
+pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> io::Result<()> {
+    let mut now = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a null new limit only asks; `now` is writable.
+    check(unsafe {
+        libc::syscall(libc::SYS_prlimit64, 0, resource, std::ptr::null::<libc::rlimit64>(), &raw mut now)
+    })?;
+    let hard = hard.min(now.rlim_max);
+    let wanted = libc::rlimit64 { rlim_cur: soft.min(hard), rlim_max: hard };
+    let none = std::ptr::null_mut::<libc::rlimit64>();
+    // SAFETY: `wanted` is readable and the old limit is not asked for.
+    let done: c_long = unsafe { libc::syscall(libc::SYS_prlimit64, 0, resource, &raw const wanted, none) };
+    check(done).map(drop)
+}

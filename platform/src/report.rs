@@ -1,0 +1,140 @@
+//! How a launch ended.
+//!
+//! Answers for keeping "the fence could not be built" apart from "the command failed": a set-up failure
+//! is a step, an object and an error number.
+//! It leaves exit codes to the caller.
+//! Invariant: [`End::Setup`] means that the command never ran.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::backend::Enforcement;
+
+/// One finished launch.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How it ended.
+    pub end: End,
+    /// From launch to the death of the last process.
+    pub duration: Duration,
+    /// What held while it ran.
+    pub enforcement: Enforcement,
+    /// Captured standard output, empty unless captured.
+    pub stdout: Vec<u8>,
+    /// Captured standard error, empty unless captured.
+    pub stderr: Vec<u8>,
+}
+
+/// How a launch ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The command returned this code.
+    Exited(i32),
+    /// The command died of this signal.
+    Signaled(i32),
+    /// A limit was hit and everything was killed.
+    Limit(Limit),
+    /// The fence could not be built; the command never ran.
+    Setup(SetupFailure),
+}
+
+/// A limit that was hit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Time from launch to end.
+    Wall,
+    /// Processor time.
+    Cpu,
+    /// Memory of the tree.
+    Memory,
+    /// Processes and threads.
+    Pids,
+    /// Size of one file.
+    FileSize,
+    /// Bytes written to standard output and error.
+    Output,
+}
+
+impl Limit {
+    /// All limits that can be reported.
+    pub const ALL: [Self; 6] =
+        [Self::Wall, Self::Cpu, Self::Memory, Self::Pids, Self::FileSize, Self::Output];
+
+    /// The name users read.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Wall => "wall",
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+            Self::FileSize => "file-size",
+            Self::Output => "output",
+        }
+    }
+}
+
+/// Where building the fence stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetupFailure {
+    /// What was being done.
+    pub step: Step,
+    /// What it was done to.
+    pub object: String,
+    /// The kernel's error number.
+    pub errno: i32,
+}
+
+impl fmt::Display for SetupFailure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let cause = std::io::Error::from_raw_os_error(self.errno);
+        write!(out, "cannot {}", self.step.name())?;
+        if !self.object.is_empty() {
+            write!(out, " {}", self.object)?;
+        }
+        write!(out, ": {cause}")
+    }
+}
+
+macro_rules! steps {
+    ($($variant:ident = $name:literal,)+) => {
+        /// A step in building the fence, in the order they are taken.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(missing_docs, reason = "the phrase beside each step says it")]
+        pub enum Step { $($variant,)+ }
+
+        impl Step {
+            /// All steps.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The step as a verb phrase.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)+ }
+            }
+        }
+    };
+}
+
+steps! {
+    Namespaces = "make namespaces for",
+    Lifeline = "hold on to the launcher",
+    Identity = "map the user",
+    Hostname = "set the host name",
+    Loopback = "raise the loopback device",
+    Root = "make an empty root",
+    Mount = "mount",
+    Protect = "protect",
+    Pivot = "enter the new root",
+    Terminal = "open a private terminal",
+    Directory = "enter the directory",
+    Limits = "set the limit",
+    Privileges = "drop privileges",
+    Landlock = "restrict files at",
+    Seccomp = "restrict system calls",
+    Broker = "watch protected paths",
+    Stdio = "arrange descriptor",
+    Fork = "start a process for",
+    Exec = "execute",
+    Helper = "run the helper",
+}

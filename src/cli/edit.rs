@@ -1,0 +1,201 @@
+//! `sbx agents grant` and `revoke`: change a record, having said what that means.
+
+use super::{CliError, Exit, Ui, new};
+use crate::capability::{Capability, Spec};
+use crate::decide::decide;
+use crate::manifest::{
+    AgentSource, Change, EditError, Facts, Shelf, TrustStore, WriteError, find, grant, parse_spec, revoke,
+    rewrite,
+};
+use crate::policy::Proposal;
+use crate::run::Setting;
+use crate::text::Source;
+use crate::{Policy, Request, covers};
+use clap::Args;
+use serde_json::json;
+
+/// What to grant.
+#[derive(Debug, Args)]
+pub(super) struct Grant {
+    /// The agent whose record is changed.
+    agent: String,
+    /// The grant in compact form, such as 'net.get{hosts=[api.github.com]}'; asked for when left out.
+    spec: Option<String>,
+    /// Grant on behalf of another agent, which cannot give more than it holds.
+    #[arg(long = "as", value_name = "AGENT")]
+    granter: Option<String>,
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
+}
+
+/// What to revoke.
+#[derive(Debug, Args)]
+pub(super) struct Revoke {
+    /// The agent whose record is changed.
+    agent: String,
+    /// The capability, or the items of it to take away, in compact form.
+    spec: String,
+    /// Do not ask.
+    #[arg(short, long)]
+    yes: bool,
+}
+
+impl Grant {
+    pub(super) fn run(self, ui: &Ui, setting: &Setting) -> Result<Exit, CliError> {
+        let found = editable(&self.agent, setting)?;
+        let facts = setting.facts_for(&found);
+        let spec = match &self.spec {
+            Some(text) => parse_spec(text, &facts).map_err(|error| CliError::new(error.to_string()))?,
+            None => match new::pick_grant(ui, &facts)? {
+                Some(spec) => spec,
+                None => return cancelled(ui),
+            },
+        };
+        if let Some(granter) = &self.granter
+            && let Some(denied) = attenuated(ui, setting, granter, &found, &spec)?
+        {
+            return Ok(denied);
+        }
+        let agent = setting.load(found.clone())?;
+        ui.remark(preview(ui, &agent.policy, &spec));
+        if !ui.confirm("Grant it?", self.yes)? {
+            return cancelled(ui);
+        }
+        apply(ui, setting, &found, &facts, &spec, grant, "granted")
+    }
+}
+
+impl Revoke {
+    pub(super) fn run(self, ui: &Ui, setting: &Setting) -> Result<Exit, CliError> {
+        let found = editable(&self.agent, setting)?;
+        let facts = setting.facts_for(&found);
+        let spec = parse_spec(&self.spec, &facts).map_err(|error| CliError::new(error.to_string()))?;
+        // What cannot be revoked is said before anyone is asked.
+        if let Err(error) = revoke(&found.source, &spec, &facts) {
+            return Err(not_revocable(setting, found, &spec, &error));
+        }
+        ui.remark(format!("take {} away from {}", ui.bold(&spec.to_string()), found.source.name()));
+        if !ui.confirm("Revoke it?", self.yes)? {
+            return cancelled(ui);
+        }
+        apply(ui, setting, &found, &facts, &spec, revoke, "revoked")
+    }
+}
+
+/// A record that lies in a file of the user's or a trusted project's.
+fn editable(name: &str, setting: &Setting) -> Result<AgentSource, CliError> {
+    let found = find(name, &setting.facts)?;
+    if found.shelf == Shelf::Builtin {
+        return Err(CliError::new(format!("{name} is built in and cannot be changed"))
+            .hint(format!("make your own of it: sbx agents new {name} --from {name}")));
+    }
+    Ok(found)
+}
+
+/// Why nothing can be taken away, with the wider grant that holds it, if one does.
+fn not_revocable(setting: &Setting, found: AgentSource, spec: &Spec, error: &EditError) -> CliError {
+    let agent = setting.load(found).ok().filter(|agent| covers(&agent.policy, spec));
+    let cli = CliError::from_error(error);
+    let wider = agent.as_ref().and_then(|agent| agent.policy.held(spec.capability).next());
+    match wider {
+        Some(wider) => {
+            cli.hint(format!("it is part of {}: revoke that, and grant what is to stay", wider.spec))
+        }
+        None => cli,
+    }
+}
+
+fn cancelled(ui: &Ui) -> Result<Exit, CliError> {
+    ui.remark("nothing was changed");
+    Ok(Exit::Denied)
+}
+
+/// What the granter may not give, as the denial it gets.
+fn attenuated(
+    ui: &Ui,
+    setting: &Setting,
+    granter: &str,
+    target: &AgentSource,
+    spec: &Spec,
+) -> Result<Option<Exit>, CliError> {
+    let granter = setting.agent(granter)?;
+    let target = setting.load(target.clone())?;
+    let root = target.manifest.sandbox().and_then(|(root, _)| root.path.clone());
+    let proposal = Proposal::new(vec![spec.clone()]).root(root);
+    let request = Request::agent(Capability::AgentGrant, target.manifest.id()).proposing(proposal);
+    let decision = decide(&granter.policy, &request);
+    let Some(denial) = decision.denial() else { return Ok(None) };
+    if ui.json {
+        ui.answer_json(&denial.to_json())?
+    } else {
+        ui.answer(denial.to_string())?
+    };
+    Ok(Some(Exit::Denied))
+}
+
+fn preview(ui: &Ui, policy: &Policy, spec: &Spec) -> String {
+    let risk = spec.capability.risk();
+    let effect = if covers(policy, spec) {
+        "none: it is already covered".to_owned()
+    } else {
+        format!("{} will be able to {}", policy.agent(), spec.capability.entry().summary)
+    };
+    format!(
+        "agent:  {}\ngrant:  {}\nrisk:   {}\neffect: {effect}",
+        policy.agent(),
+        ui.bold(&spec.to_string()),
+        ui.by_risk(risk, risk.name()),
+    )
+}
+
+type Edit = fn(&Source, &Spec, &Facts) -> Result<Change, EditError>;
+
+fn apply(
+    ui: &Ui,
+    setting: &Setting,
+    found: &AgentSource,
+    facts: &Facts,
+    spec: &Spec,
+    edit: Edit,
+    done: &str,
+) -> Result<Exit, CliError> {
+    let path = found.path.as_deref().ok_or_else(|| CliError::new("the record is not a file"))?;
+    let trust = (found.shelf == Shelf::Project).then(|| TrustStore::in_dir(&setting.facts.config_dir));
+    let (mut dissolved, mut new_text) = (false, None);
+    let changed = rewrite(path, |source| -> Result<Option<String>, CliError> {
+        // The record may have changed since it was trusted and shown.
+        if let Some(trust) = &trust
+            && !trust.trusts(path, source.text()).map_err(|error| CliError::from_error(&error))?
+        {
+            return Err(
+                CliError::new("the record changed while you were looking at it").hint("trust it again")
+            );
+        }
+        let change = edit(&source, spec, facts).map_err(|error| CliError::from_error(&error))?;
+        dissolved = change.dissolved;
+        new_text.clone_from(&change.text);
+        Ok(change.text)
+    });
+    let changed = changed.map_err(|error| match error {
+        WriteError::Refused(error) => error,
+        other => CliError::from_error(&other),
+    })?;
+    if let (Some(trust), Some(text)) = (&trust, &new_text) {
+        trust.trust(path, text).map_err(|error| CliError::from_error(&error))?;
+    }
+    if dissolved && changed {
+        ui.remark("shorthands of the record were spelled out");
+    }
+    let file = path.display().to_string();
+    if ui.json {
+        ui.answer_json(
+            &json!({ "changed": changed, "grant": spec.to_string(), "file": file, "dissolved": dissolved }),
+        )?;
+    } else if changed {
+        ui.answer(format!("{done} {spec} in {file}"))?;
+    } else {
+        ui.answer(format!("{spec} is already there; nothing was changed"))?;
+    }
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,134 @@
+//! The one door for output: stdout is the answer, stderr is about the answer.
+
+use super::error::CliError;
+use crate::capability::Risk;
+use serde_json::Value;
+use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Colour {
+    /// On a terminal, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How to speak to the user.
+#[derive(Clone, Copy, Debug)]
+pub struct Ui {
+    colour: bool,
+    /// Whether answers are JSON.
+    pub json: bool,
+}
+
+impl Ui {
+    /// Decides on colour once.
+    #[must_use]
+    pub fn new(colour: Colour, json: bool) -> Self {
+        let wanted = match colour {
+            Colour::Always => true,
+            Colour::Never => false,
+            Colour::Auto => {
+                let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+                io::stdout().is_terminal() && !no_colour
+            }
+        };
+        Self { colour: wanted && !json, json }
+    }
+
+    /// Prints a line of the answer.
+    ///
+    /// # Errors
+    /// When stdout is closed in another way than by a reader that has seen enough.
+    pub fn answer(&self, text: impl AsRef<str>) -> Result<(), CliError> {
+        let mut out = io::stdout().lock();
+        quiet_pipe(writeln!(out, "{}", text.as_ref()).and_then(|()| out.flush()))
+    }
+
+    /// Prints a JSON answer, indented.
+    ///
+    /// # Errors
+    /// As for [`Ui::answer`].
+    pub fn answer_json(&self, value: &Value) -> Result<(), CliError> {
+        self.answer(format!("{value:#}"))
+    }
+
+    /// Says something about the answer.
+    pub fn remark(&self, text: impl AsRef<str>) {
+        // Nobody is left to tell when stderr is closed.
+        let _ = writeln!(io::stderr().lock(), "{}", text.as_ref().trim_end());
+    }
+
+    /// A word in a risk's colour.
+    #[must_use]
+    pub fn by_risk(&self, risk: Risk, text: &str) -> String {
+        let code = match risk {
+            Risk::Low => "32",
+            Risk::Medium => "33",
+            Risk::High => "31",
+        };
+        self.paint(code, text)
+    }
+
+    /// Text that steps back.
+    #[must_use]
+    pub fn dim(&self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    /// Text that stands out.
+    #[must_use]
+    pub fn bold(&self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    /// Whether someone can be asked.
+    #[must_use]
+    pub fn can_ask(&self) -> bool {
+        io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// Asks for a line; none at the end of input.
+    ///
+    /// # Errors
+    /// When nobody can be asked.
+    pub fn ask(&self, question: &str) -> Result<Option<String>, CliError> {
+        let _ = write!(io::stderr().lock(), "{question}").and_then(|()| io::stderr().flush());
+        let mut line = String::new();
+        let read = io::stdin().lock().read_line(&mut line)?;
+        Ok((read > 0).then(|| line.trim().to_owned()))
+    }
+
+    /// Asks yes or no; no is the default. `--yes` answers for scripts.
+    ///
+    /// # Errors
+    /// When nobody can be asked and `--yes` was not given.
+    pub fn confirm(&self, question: &str, yes: bool) -> Result<bool, CliError> {
+        if yes {
+            return Ok(true);
+        }
+        if !self.can_ask() {
+            return Err(
+                CliError::new("this needs a yes, and there is no terminal to ask on").hint("add --yes")
+            );
+        }
+        let answer = self.ask(&format!("{question} [y/N] "))?.unwrap_or_default();
+        Ok(matches!(answer.to_ascii_lowercase().as_str(), "y" | "yes"))
+    }
+}
+
+/// A reader that went away has seen enough.
+pub(super) fn quiet_pipe(result: io::Result<()>) -> Result<(), CliError> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}

@@ -1,0 +1,162 @@
+//! Gathers the facts that the pure middle is handed, and loads agents with them.
+
+use crate::capability::ScopeKey;
+use crate::manifest::{
+    AgentSource, Config, Facts, FindError, LoadError, Manifest, expand, expand_root, find, project_of,
+    read_source,
+};
+use crate::policy::Policy;
+use crate::text::{Problem, Severity, Source, render_all};
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// The machine, the user and the moment: facts and configuration.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Setting {
+    /// The world as given.
+    pub facts: Facts,
+    /// What the user decided for all agents.
+    pub config: Config,
+}
+
+/// An agent, loaded and placed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Agent {
+    /// Where its record was found.
+    pub found: AgentSource,
+    /// Its record.
+    pub manifest: Manifest,
+    /// What it holds.
+    pub policy: Policy,
+    /// What is wrong with the record; nothing here stops it from being used.
+    pub problems: Vec<Problem>,
+}
+
+/// Why the world or an agent could not be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingError {
+    /// Nobody says where home is.
+    #[error("cannot tell the home directory: HOME is not set to an absolute path")]
+    Home,
+    /// The working directory is gone or closed.
+    #[error("cannot tell the working directory")]
+    Cwd(#[source] std::io::Error),
+    /// A file cannot be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// No usable record.
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// The configuration is wrong, and it narrows every agent.
+    #[error("the configuration has errors\n{0}")]
+    Config(String),
+    /// The record is wrong in a part that narrows it.
+    #[error("the record has errors\n{0}")]
+    Record(String),
+}
+
+impl Setting {
+    /// The setting of this process.
+    ///
+    /// # Errors
+    /// When home or working directory are unknown, or the configuration is broken.
+    pub fn from_env() -> Result<Self, SettingError> {
+        let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = absolute("HOME").ok_or(SettingError::Home)?;
+        let home = sbx_platform::path::resolve(&home).unwrap_or(home);
+        let cwd = env::current_dir().map_err(SettingError::Cwd)?;
+        let config_dir = absolute("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")).join("sbx");
+        let config_dir = sbx_platform::path::resolve(&config_dir).unwrap_or(config_dir);
+        let project = project_of(&cwd, &home, Path::exists);
+        let facts = Facts::new(home).at(&cwd).project(project).config_dir(config_dir);
+        Self::with_facts(facts)
+    }
+
+    /// A setting for given facts, with the configuration that lies in their directory.
+    ///
+    /// # Errors
+    /// When the configuration is broken.
+    pub fn with_facts(facts: Facts) -> Result<Self, SettingError> {
+        let path = facts.config_dir.join("config.yml");
+        if !path.exists() {
+            return Ok(Self { facts, config: Config::default() });
+        }
+        let source = read_source(&path)?;
+        let (config, problems) = Config::parse(source.clone(), &facts);
+        let config = config.ok_or_else(|| SettingError::Config(render_all(&problems, &source)))?;
+        let mut roots: Vec<PathBuf> =
+            config.sandbox.iter().filter_map(|(root, _)| root.path.clone()).collect();
+        let records = config.records.as_ref().and_then(|root| root.path.clone());
+        roots.extend(records.clone());
+        let facts = with_links(facts, roots);
+        let records = records.map(|path| facts.real(&path));
+        Ok(Self { facts: facts.records_dir(records), config })
+    }
+
+    /// Loads an agent by name or path.
+    ///
+    /// # Errors
+    /// When there is none, it is not trusted, or its record is broken.
+    pub fn agent(&self, name: &str) -> Result<Agent, SettingError> {
+        self.load(find(name, &self.facts)?)
+    }
+
+    /// Loads a record that was found.
+    ///
+    /// # Errors
+    /// When it is broken.
+    pub fn load(&self, found: AgentSource) -> Result<Agent, SettingError> {
+        let facts = self.facts.clone().found_in(found.project.clone());
+        let (manifest, mut problems) = Manifest::parse(found.source.clone(), &facts);
+        let Some(manifest) = manifest else {
+            problems.retain(|problem| problem.severity == Severity::Error);
+            return Err(SettingError::Record(render_all(&problems, &found.source)));
+        };
+        let facts = with_links(facts, roots_of(&manifest, &self.facts));
+        let (policy, resolved) = Policy::resolve(&manifest, &self.config, &facts);
+        problems.extend(resolved);
+        Ok(Agent { found, manifest, policy, problems })
+    }
+
+    /// The facts for a record found somewhere, with the links of its roots.
+    #[must_use]
+    pub fn facts_for(&self, found: &AgentSource) -> Facts {
+        let facts = self.facts.clone().found_in(found.project.clone());
+        match Manifest::parse(found.source.clone(), &facts).0 {
+            Some(manifest) => {
+                let roots = roots_of(&manifest, &facts);
+                with_links(facts, roots)
+            }
+            None => facts,
+        }
+    }
+
+    /// The text a problem of this agent points into.
+    #[must_use]
+    pub fn source(agent: &Agent) -> &Source {
+        agent.manifest.source()
+    }
+}
+
+/// Every root a record names.
+fn roots_of(manifest: &Manifest, facts: &Facts) -> Vec<PathBuf> {
+    let own = manifest.sandbox().and_then(|(root, _)| root.path.clone());
+    let grants = expand(manifest);
+    let roots = grants.iter().filter_map(|grant| grant.spec.scope.text(ScopeKey::In));
+    roots.filter_map(|root| expand_root(root, facts).ok()?.path).chain(own).collect()
+}
+
+/// Finds out where roots really are. One that cannot be examined stays as written.
+fn with_links(facts: Facts, mut roots: Vec<PathBuf>) -> Facts {
+    roots.extend(facts.project.clone());
+    roots.extend(facts.found_in.clone());
+    roots.sort();
+    roots.dedup();
+    roots.into_iter().fold(facts, |facts, root| match sbx_platform::path::resolve(&root) {
+        Ok(real) if real != root => facts.link(root, real),
+        _ => facts,
+    })
+}
