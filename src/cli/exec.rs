@@ -36,6 +36,9 @@ struct Fence {
     /// Hand this descriptor to the command too; may be repeated.
     #[arg(long, value_name = "N")]
     pass_fd: Vec<RawFd>,
+    /// Give the command a private terminal, for programs that are talked to.
+    #[arg(long, short)]
+    tty: bool,
 }
 
 /// What to run.
@@ -70,18 +73,16 @@ const INTERACTIVE: &str = "if [ -x /bin/bash ]; then exec /bin/bash -i; else exe
 impl Exec {
     pub(super) fn run(self, ui: &Ui) -> Exit {
         let argv = self.argv;
-        self.fence.run(ui, |_| Ok(Request::exec(argv)), stdio_of_caller(ui))
+        let stdio = self.fence.stdio(ui);
+        self.fence.run(ui, |_| Ok(Request::exec(argv)), stdio)
     }
 }
 
 impl Eval {
     pub(super) fn run(self, ui: &Ui) -> Exit {
         let text = self.text;
-        self.fence.run(
-            ui,
-            |_| Request::eval(text).map_err(|error| CliError::from_error(&error)),
-            stdio_of_caller(ui),
-        )
+        let stdio = self.fence.stdio(ui);
+        self.fence.run(ui, |_| Request::eval(text).map_err(|error| CliError::from_error(&error)), stdio)
     }
 }
 
@@ -94,18 +95,18 @@ impl Shell {
     }
 }
 
-/// A terminal becomes a private one; JSON answers carry the output inside.
-fn stdio_of_caller(ui: &Ui) -> Stdio {
-    if ui.json {
-        Stdio::Capture
-    } else if io::stdin().is_terminal() && io::stdout().is_terminal() {
-        Stdio::Pty
-    } else {
-        Stdio::Inherit
-    }
-}
-
 impl Fence {
+    /// The caller's terminal is relayed by pipes; a private one is made on wish. JSON answers carry the output.
+    fn stdio(&self, ui: &Ui) -> Stdio {
+        if ui.json {
+            Stdio::Capture
+        } else if self.tty && io::stdin().is_terminal() {
+            Stdio::Pty
+        } else {
+            Stdio::Inherit
+        }
+    }
+
     fn run(self, ui: &Ui, ask: impl FnOnce(&Agent) -> Result<Request, CliError>, stdio: Stdio) -> Exit {
         match self.attempt(ui, ask, stdio) {
             Ok(status) => Exit::Status(status),

@@ -1,0 +1,275 @@
+//! The fence as a user meets it: `sbx exec`, `eval` and `shell` through the real binary.
+
+#[path = "fence/bench.rs"]
+mod bench;
+
+use bench::Bench;
+
+#[test]
+fn the_commands_own_status_comes_back() {
+    let bench = Bench::new("status");
+    bench.open_record("");
+    assert_eq!(bench.sh("exit 0").status, 0);
+    assert_eq!(bench.sh("exit 37").status, 37);
+    assert_eq!(bench.sh("kill -TERM $$").status, 128 + 15);
+}
+
+#[test]
+fn what_is_denied_ends_with_126_and_says_why() {
+    let bench = Bench::new("denied");
+    bench.record("capabilities:\n  - proc.exec: {in: ROOT, cmds: [cat]}\n");
+    let run = bench.exec(&["sh", "-c", "id"]);
+    assert_eq!(run.status, 126);
+    assert!(run.stderr.contains("scope_violation") && run.stderr.contains("agent.yml:2"), "{}", run.stderr);
+    assert!(run.stderr.contains("smallest grant: sbx agents grant agent 'proc.exec{in="), "{}", run.stderr);
+}
+
+#[test]
+fn a_program_that_does_not_exist_ends_with_127_and_bad_options_with_125() {
+    let bench = Bench::new("missing");
+    bench.open_record("");
+    assert_eq!(bench.exec(&["no-such-program"]).status, 127);
+    let run = bench.run(&["exec", "--nonsense"], "");
+    assert_eq!(run.status, 125, "{}", run.stderr);
+    let run = bench.run(&["exec", "--agent", "agent.yml", "--allow-degraded", "nonsense", "--", "true"], "");
+    assert_eq!(run.status, 125);
+    assert!(run.stderr.contains("there is no guarantee `nonsense`"), "{}", run.stderr);
+}
+
+#[test]
+fn a_time_limit_ends_everything_with_124() {
+    let bench = Bench::new("wall");
+    bench.open_record("limits: {wall: 500ms}\n");
+    let marker = bench.marker();
+    let run = bench.sh(&format!("(setsid sleep {marker} &) ; sleep {marker}"));
+    assert_eq!(run.status, 124, "{}", run.stderr);
+    assert!(run.stderr.contains("the wall limit was reached"), "{}", run.stderr);
+    bench.assert_gone(&marker);
+}
+
+#[test]
+fn daemons_end_with_the_command() {
+    let bench = Bench::new("daemon");
+    bench.open_record("");
+    let marker = bench.marker();
+    assert_eq!(bench.sh(&format!("(setsid sleep {marker} >/dev/null 2>&1 &); true")).status, 0);
+    bench.assert_gone(&marker);
+}
+
+#[test]
+fn killing_sbx_at_any_moment_leaves_nothing() {
+    let bench = Bench::new("killed");
+    bench.open_record("");
+    let marker = bench.marker();
+    let rounds: u64 = std::env::var("SBX_KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
+    for round in 0..rounds {
+        let mut child = bench.spawn(&format!("(setsid sleep {marker} &); sleep {marker}"));
+        std::thread::sleep(std::time::Duration::from_micros(round * 517 % 23_000));
+        child.kill().expect("sbx can be killed");
+        child.wait().expect("sbx ends");
+    }
+    bench.assert_gone(&marker);
+    assert_eq!(bench.files(), ["agent.yml"]);
+}
+
+#[test]
+fn the_environment_is_rebuilt() {
+    let bench = Bench::new("env");
+    bench.open_record("env: [GRANTED]\n");
+    let run = bench.sh("env | cut -d= -f1 | sort | tr '\\n' ' '");
+    assert_eq!(run.stdout, "GRANTED HOME LANG PATH PWD TERM TMPDIR ", "{}", run.stderr);
+    let run = bench.sh("cat /proc/1/environ /proc/self/environ | tr '\\0' '\\n'");
+    assert!(!run.stdout.contains("SECRET"), "{}", run.stdout);
+}
+
+#[test]
+fn only_three_descriptors_are_handed_in_and_none_is_a_host_file() {
+    let bench = Bench::new("fds");
+    bench.open_record("");
+    bench.write("input", "hello\n");
+    let run = bench.shell_line("exec 9<input; SBX exec --agent agent.yml -- sh -c 'ls /proc/self/fd; readlink /proc/self/fd/0' < input > out; cat out");
+    assert!(run.stdout.starts_with("0\n1\n2\n3\n"), "{} {}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("pipe:") || run.stdout.contains("socket:"), "{}", run.stdout);
+    let run = bench.shell_line("exec 9<input; SBX exec --agent agent.yml --pass-fd 9 -- sh -c 'cat <&9'");
+    assert_eq!(run.stdout, "hello\n", "{}", run.stderr);
+}
+
+#[test]
+fn standard_streams_are_relayed() {
+    let bench = Bench::new("relay");
+    bench.open_record("");
+    let run =
+        bench.run(&["exec", "--agent", "agent.yml", "--", "sh", "-c", "cat; echo to-err >&2"], "from-in\n");
+    assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("from-in\n", "to-err\n"));
+}
+
+#[test]
+fn the_exact_outcome_is_on_the_status_descriptor_and_in_json() {
+    let bench = Bench::new("outcome");
+    bench.open_record("");
+    let run =
+        bench.shell_line("SBX exec --agent agent.yml --status-fd 3 -- sh -c 'exit 126' 3>status; cat status");
+    let outcome: serde_json::Value = serde_json::from_str(&run.stdout).expect("a line of JSON");
+    assert_eq!((outcome["exit"].as_i64(), outcome["setup"].is_null()), (Some(126), true));
+    assert!(outcome["guarantees"].as_array().is_some_and(|held| held.iter().any(|name| name == "fs-delete")));
+    let run =
+        bench.run(&["--json", "exec", "--agent", "agent.yml", "--", "sh", "-c", "echo out; exit 3"], "");
+    let outcome: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
+    assert_eq!((run.status, outcome["stdout"].as_str()), (3, Some("out\n")));
+}
+
+#[test]
+fn output_is_bounded() {
+    let bench = Bench::new("output");
+    bench.open_record("limits: {output: 100k}\n");
+    let run = bench.sh("yes");
+    assert!(run.stderr.contains("the output limit was reached"), "{}", run.stderr);
+    assert!(run.stdout.len() <= 200_000, "{}", run.stdout.len());
+}
+
+#[test]
+fn writing_is_not_deleting() {
+    let bench = Bench::new("delete");
+    bench.record(
+        "capabilities:\n  - proc.exec: {in: ROOT}\n  - fs.read: {in: ROOT}\n  - fs.write: {in: ROOT}\n",
+    );
+    bench.write("kept", "x");
+    let run = bench.sh("echo y > new; rm -f kept; mv kept moved; mv new kept; ls");
+    assert_eq!(run.stdout, "agent.yml\nkept\nnew\n", "{}", run.stderr);
+    assert_eq!(bench.read("kept"), "x");
+}
+
+#[test]
+fn only_listed_programs_run_for_all_descendants() {
+    let bench = Bench::new("listed");
+    bench.record("capabilities:\n  - fs.read: {in: ROOT}\n  - fs.write: {in: ROOT}\n  - proc.exec: {in: ROOT, cmds: [find, cat]}\n");
+    bench.write("payload", "#!/bin/sh\necho ESCAPED\n");
+    bench.shell_line("chmod +x payload");
+    assert_eq!(bench.exec(&["cat", "payload"]).status, 0);
+    for argv in [
+        &["find", ".", "-maxdepth", "0", "-exec", "/bin/sh", "-c", "echo ESCAPED", ";"][..],
+        &["find", ".", "-maxdepth", "0", "-exec", "./payload", ";"],
+        &[
+            "find",
+            ".",
+            "-maxdepth",
+            "0",
+            "-exec",
+            "/lib64/ld-linux-x86-64.so.2",
+            "/bin/sh",
+            "-c",
+            "echo ESCAPED",
+            ";",
+        ],
+        &["find", ".", "-maxdepth", "0", "-exec", "/usr/bin/env", "echo", "ESCAPED", ";"],
+    ] {
+        let run = bench.exec(argv);
+        assert!(!run.stdout.contains("ESCAPED"), "{argv:?}: {}", run.stdout);
+    }
+}
+
+#[test]
+fn git_works_and_its_hooks_and_settings_stay() {
+    let bench = Bench::new("git");
+    bench.shell_line("git init -q . && git config user.name a && git config user.email a@b && echo x > f");
+    bench.open_record("");
+    let run = bench.sh("git add f && git commit -qm m && git checkout -qb side && git worktree add -q tree && git log --oneline | wc -l");
+    assert_eq!(run.stdout.trim(), "1", "{}", run.stderr);
+    let config = bench.read(".git/config");
+    let run = bench.sh(
+        "echo '#!/bin/sh' > .git/hooks/pre-commit; git config core.fsmonitor ./x; echo x >> .git/config; \
+         mv .git .git2; ln -s /tmp .git/hooks2/../hooks/x; touch .envrc; mkdir .vscode; ls -A .git/hooks | grep -vc sample",
+    );
+    assert_eq!(run.stdout.trim(), "0", "{}", run.stderr);
+    assert_eq!(bench.read(".git/config"), config);
+    assert!(!bench.exists(".envrc") && !bench.exists(".vscode") && bench.exists(".git"));
+}
+
+#[test]
+fn a_repository_made_inside_holds_nothing_that_git_would_run() {
+    let bench = Bench::new("init");
+    bench.open_record("");
+    let run = bench.sh("git init -q . && git config user.name me && git init -q sub && echo fine");
+    assert_eq!(run.stdout.trim(), "fine", "{}", run.stderr);
+    let run = bench
+        .sh("git config core.fsmonitor ./x; printf '[core]\\nhooksPath=x\\n' > .git/config; cat .git/config");
+    assert!(!run.stdout.contains("fsmonitor") && !run.stdout.contains("hooksPath"), "{}", run.stdout);
+}
+
+#[test]
+fn odd_names_of_roots_work() {
+    for name in ["with space", "ünïcödé", "quote'\"", "-dash", "new\u{a0}line"] {
+        let bench = Bench::new("odd");
+        let root = bench.subdir(name);
+        let quoted = serde_json::Value::from(root.as_str());
+        bench.record_at(&format!(
+            "capabilities:\n  - proc.exec: {{in: {quoted}}}\n  - fs.write: {{in: {quoted}}}\n"
+        ));
+        let run = bench.run(
+            &["exec", "--agent", "agent.yml", "--in", &root, "--", "sh", "-c", "pwd; echo x > f; cat f"],
+            "",
+        );
+        assert_eq!(run.stdout, format!("{root}\nx\n"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_linked_root_leads_to_the_real_one() {
+    let bench = Bench::new("linked");
+    let real = bench.subdir("real");
+    bench.shell_line("ln -s real link");
+    let link = real.replace("/real", "/link");
+    bench.record_at(&format!("capabilities:\n  - proc.exec: {{in: {link}}}\n  - fs.write: {{in: {link}}}\n"));
+    let run =
+        bench.run(&["exec", "--agent", "agent.yml", "--in", &link, "--", "sh", "-c", "pwd; echo x > f"], "");
+    assert_eq!(run.stdout, format!("{real}\n"), "{}", run.stderr);
+    assert_eq!(bench.read("real/f"), "x\n");
+}
+
+#[test]
+fn a_missing_root_or_directory_is_said_so() {
+    let bench = Bench::new("gone");
+    bench.record_at("capabilities:\n  - proc.exec: {in: /var/tmp/no-such-root}\n");
+    let run = bench.run(&["exec", "--agent", "agent.yml", "--in", "/var/tmp/no-such-root", "--", "true"], "");
+    assert_eq!(run.status, 125);
+    assert!(run.stderr.contains("/var/tmp/no-such-root does not exist"), "{}", run.stderr);
+}
+
+#[test]
+fn a_backend_that_lacks_something_is_refused_by_name() {
+    let bench = Bench::new("ladder");
+    bench.open_record("");
+    let run = bench.run(&["exec", "--agent", "agent.yml", "--backend", "landlock", "--", "true"], "");
+    assert_eq!(run.status, 125);
+    assert!(run.stderr.contains("backend landlock does not give fs-hidden"), "{}", run.stderr);
+    assert!(run.stderr.contains("--allow-degraded=fs-hidden"), "{}", run.stderr);
+}
+
+#[test]
+fn inside_itself_sbx_says_what_is_missing() {
+    let bench = Bench::new("nested");
+    bench.open_record("");
+    bench.shell_line("cp SBX inner");
+    let run = bench.sh("HOME=$PWD ./inner exec --agent agent.yml -- echo ESCAPED");
+    assert_eq!((run.status, run.stdout.contains("ESCAPED")), (125, false), "{}", run.stderr);
+    assert!(run.stderr.contains("does not give") || run.stderr.contains("no backend"), "{}", run.stderr);
+}
+
+#[test]
+fn too_few_descriptors_are_a_clear_error() {
+    let bench = Bench::new("emfile");
+    bench.open_record("");
+    let run = bench.shell_line("ulimit -n 6; SBX exec --agent agent.yml -- echo ran");
+    assert!(run.stdout.is_empty() && run.stderr.contains("error:"), "{} {}", run.stdout, run.stderr);
+}
+
+#[test]
+fn a_root_removed_while_running_harms_nobody() {
+    let bench = Bench::new("removed");
+    let root = bench.subdir("root");
+    bench.record_at(&format!("capabilities:\n  - proc.exec: {{in: {root}}}\n"));
+    let run = bench.shell_line(&format!(
+        "(sleep 0.3; rmdir {root}) & SBX exec --agent agent.yml --in {root} -- sh -c 'sleep 0.6; ls; echo done'"
+    ));
+    assert!(run.stdout.contains("done"), "{} {}", run.stdout, run.stderr);
+}
