@@ -24,7 +24,9 @@ pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<Pa
     let opened = |path: &PathBuf| {
         places.named(Rights::WRITE).chain(places.named(Rights::REMOVE)).any(|named| within(named, path))
     };
-    own.chain(standing.filter(|path| host.real(path).as_deref() == Some(path) && !opened(path))).collect()
+    // Most do not exist: one look tells, and only what does is followed.
+    let stands = |path: &PathBuf| host.kind(path).is_some() && host.real(path).as_deref() == Some(path);
+    own.chain(standing.filter(|path| stands(path) && !opened(path))).collect()
 }
 
 /// Names that stay as they are wherever they stand in a writable place, but for those a grant names.
