@@ -144,6 +144,14 @@ pub(crate) fn writable_place<'p>(plan: &'p Plan, path: &Path) -> Option<(&'p Pat
     found
 }
 
+/// Where something is put.
+enum Point {
+    /// At a path below the root all of which was made here, so that there is no link in it.
+    Ours(CString),
+    /// Onto this.
+    Held(OwnedFd),
+}
+
 /// The root under construction.
 struct View<'p> {
     plan: &'p Plan,
@@ -228,22 +236,29 @@ impl View<'_> {
         }
     }
 
-    /// Gives `source` the attributes `bits` and puts it at `dest`.
-    fn put(&self, source: &OwnedFd, dest: BorrowedFd<'_>, bits: u64) -> io::Result<()> {
+    /// Gives `source` the attributes `bits` and puts it at `point`.
+    fn put(&self, source: &OwnedFd, point: &Point, bits: u64) -> io::Result<()> {
         if self.detached {
             mount::set_attributes(source.as_fd(), bits, true)?;
-            return mount::attach(source.as_fd(), dest);
+            return self.attach(source, point);
         }
         let tree = mount::clone_tree(source.as_fd(), c"")?;
         mount::set_attributes(tree.as_fd(), bits, true)?;
-        mount::attach(tree.as_fd(), dest)
+        self.attach(&tree, point)
+    }
+
+    fn attach(&self, tree: &OwnedFd, point: &Point) -> io::Result<()> {
+        match point {
+            Point::Ours(path) => mount::attach_at(tree.as_fd(), self.root.as_fd(), path),
+            Point::Held(place) => mount::attach(tree.as_fd(), place.as_fd()),
+        }
     }
 
     fn bind(&mut self, source: &OwnedFd, dest: &Path, bits: u64) -> io::Result<()> {
         let is_dir = fd::stat(source.as_raw_fd())?.st_mode & libc::S_IFMT == libc::S_IFDIR;
-        let point = if is_dir { self.ensure_dir(dest)? } else { self.ensure_file(dest)? };
+        let point = if is_dir { self.dir_point(dest)? } else { self.file_point(dest)? };
         self.made.retain(|made| !made.starts_with(dest));
-        self.put(source, point.as_fd(), bits)
+        self.put(source, &point, bits)
     }
 
     fn protect(&self, dest: &Path, source: &OwnedFd, access: Access) -> io::Result<()> {
@@ -253,7 +268,7 @@ impl View<'_> {
             (dest == place).then_some(*code)
         });
         let bits = NOSUID | NODEV | access_bits(access) | code_bits(code.unwrap_or(Code::Refused));
-        self.put(source, self.find(dest)?.as_fd(), bits)
+        self.put(source, &Point::Held(self.find(dest)?), bits)
     }
 
     fn tmpfs(&mut self, dest: &Path, size: u64, mode: u32, code: Code) -> io::Result<()> {
@@ -262,8 +277,8 @@ impl View<'_> {
         let options = [(c"size", size.as_c_str()), (c"mode", mode.as_c_str())];
         let tree = mount::new_filesystem(c"tmpfs", &options, NOSUID | NODEV | code_bits(code))?;
         self.own.push(fd::stat(tree.as_raw_fd())?.st_dev);
-        let point = self.ensure_dir(dest)?;
-        mount::attach(tree.as_fd(), point.as_fd())
+        let point = self.dir_point(dest)?;
+        self.attach(&tree, &point)
     }
 
     fn file(&mut self, dest: &Path, data: &[u8]) -> io::Result<()> {
@@ -279,7 +294,8 @@ impl View<'_> {
 
     fn proc(&mut self, dest: &Path) -> io::Result<()> {
         let tree = mount::new_filesystem(c"proc", &[], NOSUID | NODEV | NOEXEC)?;
-        mount::attach(tree.as_fd(), self.ensure_dir(dest)?.as_fd())?;
+        let point = self.dir_point(dest)?;
+        self.attach(&tree, &point)?;
         if !self.real_root {
             return Ok(());
         }
@@ -309,7 +325,8 @@ impl View<'_> {
         }
         let options = [(c"newinstance", c"1"), (c"ptmxmode", c"0666"), (c"mode", c"0620")];
         let terminals = mount::new_filesystem(c"devpts", &options[1..], NOSUID | NOEXEC)?;
-        mount::attach(terminals.as_fd(), self.ensure_dir(&dest.join("pts"))?.as_fd())?;
+        let point = self.dir_point(&dest.join("pts"))?;
+        self.attach(&terminals, &point)?;
         let size = self.plan.limits.shared_memory.unwrap_or(SHARED_MEMORY);
         self.tmpfs(&dest.join("shm"), size, 0o1777, Code::Refused)
     }
@@ -355,21 +372,30 @@ impl View<'_> {
         fd::open2(parent.as_fd(), &name, libc::O_PATH | libc::O_DIRECTORY, 0, NO_SYMLINKS | BENEATH)
     }
 
-    /// Opens the file at `dest`, making an empty one where it may be made.
-    fn ensure_file(&mut self, dest: &Path) -> io::Result<OwnedFd> {
-        let flags = libc::O_RDONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+    /// The directory at `dest` as a mount point, made where it may be made.
+    fn dir_point(&mut self, dest: &Path) -> io::Result<Point> {
+        if self.make_dir(dest)? {
+            return Ok(Point::Ours(c_path(below_root(dest))?));
+        }
+        self.ensure_dir(dest).map(Point::Held)
+    }
+
+    /// The file at `dest` as a mount point, made where it may be made.
+    fn file_point(&mut self, dest: &Path) -> io::Result<Point> {
         if dest.parent().map(|parent| self.make_dir(parent)).transpose()? == Some(true) {
-            match fd::open(self.root.as_fd(), &c_path(below_root(dest))?, flags, 0o644) {
+            let path = c_path(below_root(dest))?;
+            match mount::make_file(self.root.as_fd(), &path) {
                 Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
-                other => return other,
+                other => return other.map(|()| Point::Ours(path)),
             }
         }
         match self.find(dest) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
-            other => return other,
+            other => return other.map(Point::Held),
         }
         let (parent, name) = self.parent_of(dest)?;
-        fd::open2(parent.as_fd(), &name, flags, 0o644, NO_SYMLINKS | BENEATH)
+        mount::make_file(parent.as_fd(), &name)?;
+        fd::open2(parent.as_fd(), &name, libc::O_PATH, 0, NO_SYMLINKS | BENEATH).map(Point::Held)
     }
 
     /// The directory `dest` is to appear in, which must be one of ours.
