@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use crate::backend::{Backend, Guarantee};
 use crate::error::PlatformError;
+use crate::linux::broker::Protected;
 use crate::linux::cgroup::Group;
 use crate::linux::sys::{check, process};
 use crate::linux::{bwrap, landlock};
@@ -48,8 +49,10 @@ impl Facts {
         let level = |least: u32| self.landlock >= least;
         match guarantee {
             G::FsHidden | G::FsMetadata | G::PidHidden | G::PrivateTmp => namespaces,
-            G::FsRead => level(1) && !widened(plan, Rights::READ),
-            G::FsDelete => level(1) && !widened(plan, Rights::REMOVE),
+            G::FsRead => level(1),
+            G::FsDelete => {
+                level(1) && (self.notify || Protected::of(plan).is_none_or(|kept| !kept.watches_removal()))
+            }
             G::FsWrite => namespaces || level(1),
             G::FsTruncate => namespaces || level(3),
             // bubblewrap cannot mount without code, and without mounts nothing can.
@@ -66,16 +69,6 @@ impl Facts {
             G::TeardownKilled => backend == Backend::Native,
         }
     }
-}
-
-/// Whether a place lacks `right` but lies below one that has it: rights add up, so that it would have it too.
-fn widened(plan: &Plan, right: Rights) -> bool {
-    plan.rights.iter().any(|place| {
-        let above = |other: &Place| other.path != place.path && place.path.starts_with(&other.path);
-        let same = |other: &Place| other.path == place.path && other.rights.contains(right);
-        let wants_less = place.rights.contains(Rights::WRITE) && !plan.rights.iter().any(same);
-        wants_less && plan.rights.iter().any(|other| above(other) && other.rights.contains(right))
-    })
 }
 
 /// Whether the kernel knows the line of watched calls and its descriptors.

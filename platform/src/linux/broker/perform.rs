@@ -213,6 +213,12 @@ impl<'p> Hands<'p> {
         let (from, to) = (self.spot(caller, from)?, self.spot(caller, to)?);
         self.guard(&from.path)?;
         self.guard(&to.path)?;
+        let both = flags & libc::RENAME_EXCHANGE != 0;
+        if !self.protected.allows_removal(&from.path)
+            || (!self.protected.allows_removal(&to.path) && (both || look(&to)?.is_some()))
+        {
+            return Err(errno(libc::EACCES));
+        }
         // SAFETY: descriptors we hold, NUL-terminated names and an integer.
         check(unsafe {
             libc::syscall(
@@ -298,6 +304,9 @@ impl<'p> Hands<'p> {
         // A directory above a protected path that exists is not empty, so the kernel keeps it.
         if flags & libc::AT_REMOVEDIR == 0 || !self.protected.allows_directory(&spot.path) {
             self.guard(&spot.path)?;
+        }
+        if !self.protected.allows_removal(&spot.path) {
+            return Err(errno(libc::EACCES));
         }
         // SAFETY: a descriptor we hold, a NUL-terminated name and an integer.
         check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), spot.name.as_ptr(), flags) })
