@@ -128,7 +128,7 @@ fn promise(
     landlock: u32,
     group: Option<&Group>,
 ) -> Result<Enforcement, PlatformError> {
-    let facts = Facts::of(landlock, group);
+    let facts = Facts::of(landlock, &plan.limits, group);
     let enforcement = Enforcement { backend, given: facts.given(backend, plan), landlock };
     match plan.required.iter().find(|required| !enforcement.has(**required)) {
         Some(missing) => Err(PlatformError::Missing { backend, missing: *missing }),

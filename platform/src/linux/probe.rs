@@ -28,12 +28,13 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    pub(crate) fn of(landlock: u32, group: Option<&Group>) -> Self {
+    /// A limit that is not asked for is not exceeded.
+    pub(crate) fn of(landlock: u32, limits: &Limits, group: Option<&Group>) -> Self {
         Self {
             landlock,
             notify: has_notify(),
-            tree_memory: group.is_some_and(|group| group.memory),
-            tree_pids: group.is_some_and(|group| group.pids),
+            tree_memory: limits.memory.is_none() || group.is_some_and(|group| group.memory),
+            tree_pids: limits.pids.is_none() || group.is_some_and(|group| group.pids),
             real_root: process::ids().0 == 0,
         }
     }
@@ -86,7 +87,7 @@ pub(crate) fn probe() -> Result<Probe, PlatformError> {
     let landlock = landlock::level();
     let limits = Limits { memory: Some(1 << 30), pids: Some(256), ..Limits::default() };
     let group = Group::make(&limits);
-    let facts = Facts::of(landlock, group.as_ref());
+    let facts = Facts::of(landlock, &limits, group.as_ref());
     drop(group);
     let tried = Backend::ALL.map(|backend| {
         let result = attempt(backend);

@@ -190,13 +190,13 @@ fn protected_absent(world: &World) -> Verdict {
     }
     let script = "then mkdir .git ; mkdir .git/hooks ; mkdir x ; mkdir x/hooks ; rename x .git ; write .envrc ; \
                   symlink .envrc s ; write s ; write plain ; rename plain .envrc ; link plain .envrc ; \
-                  symlink x .vscode ; mkdir .vscode ; write /proc/self/cwd/.envrc ; rmdir .git ; write .git";
+                  symlink x .vscode ; mkdir .vscode ; write /proc/self/cwd/.envrc ; write /proc/1/mem ; rmdir .git ; write .git";
     let words: Vec<&str> = script.split_whitespace().collect();
     let mut plan = world.plan(&words);
     plan.protect = [".git/hooks", ".envrc", ".vscode"].map(|name| world.work(name)).to_vec();
     let denied = "errno 13";
     let wanted = format!(
-        "ok {denied} ok ok {denied} {denied} ok {denied} ok {denied} {denied} {denied} {denied} {denied} ok {denied}"
+        "ok {denied} ok ok {denied} {denied} ok {denied} ok {denied} {denied} {denied} {denied} {denied} {denied} ok {denied}"
     );
     same!("answers", world.says_under(&plan), wanted);
     for name in [".envrc", ".vscode", ".git/hooks"] {
