@@ -51,6 +51,10 @@ pub(crate) fn launch(
     }
     let mut refused = None;
     for backend in Backend::ALL {
+        // bubblewrap complains on the command's own standard error, so it is tried in silence first.
+        if backend == Backend::Bwrap && probe::attempt(backend).is_err() {
+            continue;
+        }
         match launch_behind(plan, backend, leash) {
             Err(error) if is_closed(&error) => refused = Some(error),
             Ok(outcome) if is_closed_inside(&outcome) => {

@@ -36,8 +36,7 @@ pub(crate) fn start(
     door: &Door,
 ) -> Result<Started, PlatformError> {
     let real = process::ids();
-    let opened =
-        (real.0 == 0).then(|| Sources::open(plan, Opener::Outer)).transpose().map_err(PlatformError::from)?;
+    let opened = open_outside(plan, real)?;
     let (ours, theirs) = socket::pair().map_err(|error| PlatformError::on("make", "a line", error))?;
     match process::fork_into(flags(), door.birthplace()) {
         Ok(Fork::Parent(pidfd, pid)) => Ok(Started { pidfd, pid, line: ours }),
@@ -54,6 +53,18 @@ pub(crate) fn start(
         Err(error) => {
             Err(PlatformError::on("make namespaces for", plan.program.display().to_string(), error))
         }
+    }
+}
+
+/// Opens the sources here if this process is privileged, so that directories only it may enter can be shown.
+fn open_outside(plan: &Plan, real: (u32, u32)) -> Result<Option<Sources>, PlatformError> {
+    if real.0 != 0 {
+        return Ok(None);
+    }
+    match Sources::open(plan, Opener::Outer) {
+        // User 0 of a container has the name but not the privilege.
+        Err(failure) if failure.errno == libc::EPERM => Ok(None),
+        other => other.map(Some).map_err(PlatformError::from),
     }
 }
 

@@ -98,7 +98,7 @@ pub(crate) fn probe() -> Result<Probe, PlatformError> {
 }
 
 /// `Ok` if everything up to `execve` worked.
-fn attempt(backend: Backend) -> Result<(), String> {
+pub(crate) fn attempt(backend: Backend) -> Result<(), String> {
     let outcome = super::launch_behind(&trial(), backend, None).map_err(|error| error.to_string())?;
     match outcome.end {
         End::Setup(failure) if failure.step == Step::Exec && failure.errno == libc::ENOENT => Ok(()),
