@@ -63,12 +63,24 @@ impl Drop for Janitor {
     }
 }
 
-/// Removes empty groups; one whose last process is still on its way out is waited for, within reason.
+/// Kills whatever is left in a group.
+fn clear(dir: &Path) {
+    if fs::write(dir.join("cgroup.kill"), "1").is_ok() {
+        return;
+    }
+    let left = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    for pid in left.lines().filter_map(|line| line.parse::<pid_t>().ok()).filter(|pid| *pid > 1) {
+        let _ = process::kill(pid, libc::SIGKILL);
+    }
+}
+
+/// Removes groups, with everything in them; a process still on its way out is waited for, within reason.
 fn remove(dirs: &[PathBuf]) {
     for dir in dirs {
         for _ in 0..1000 {
             match fs::remove_dir(dir) {
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                    clear(dir);
                     std::thread::sleep(std::time::Duration::from_millis(2));
                 }
                 _ => break,
