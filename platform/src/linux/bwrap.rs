@@ -17,11 +17,11 @@ use crate::error::PlatformError;
 use crate::linux::cgroup::Door;
 use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
-use crate::linux::mounts;
 use crate::linux::native::{self, hold_on};
 use crate::linux::supervise::Started;
 use crate::linux::sys::process::{self, Fork};
 use crate::linux::sys::{c_path, check_int, fd, socket};
+use crate::linux::{mounts, sources};
 use crate::plan::{Access, MountOp, Plan};
 use crate::report::{SetupFailure, Step};
 use crate::text;
@@ -115,7 +115,7 @@ fn options(plan: &Plan) -> io::Result<Options> {
         mount(op, plan, &mut all)?;
     }
     for (dest, source, access) in
-        mounts::shields(plan).map_err(|failure| io::Error::from_raw_os_error(failure.errno))?
+        sources::shields(plan).map_err(|failure| io::Error::from_raw_os_error(failure.errno))?
     {
         let option = if access == Access::ReadOnly { "--ro-bind" } else { "--bind" };
         all.path(option, &[&source, &dest]);

@@ -19,6 +19,7 @@ mod native;
 pub(crate) mod probe;
 mod relay;
 pub(crate) mod seccomp;
+mod sources;
 pub(crate) mod spawn;
 mod stage;
 mod supervise;

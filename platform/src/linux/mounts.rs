@@ -11,138 +11,19 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use crate::linux::sources::{self, Sources, writable_place};
 use crate::linux::sys::fd::{self, BENEATH, NO_SYMLINKS};
 use crate::linux::sys::mount::{self, NODEV, NOEXEC, NOSUID, RDONLY};
 use crate::linux::sys::{c_path, errno};
-use crate::plan::{Access, Code, MountOp, Plan, Stdio};
+use crate::plan::{Access, Code, MountOp, Plan};
 use crate::report::{SetupFailure, Step};
 
 /// Bytes of the root file system, which only holds directories, links and small files.
 const ROOT_SIZE: &CStr = c"16777216";
 /// Shared memory when the plan names no size.
 pub(crate) const SHARED_MEMORY: u64 = 64 << 20;
-/// Host devices that are safe to show; the last, one's own terminal, only to those who have one.
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
-
-/// The devices this plan shows.
-fn devices(plan: &Plan) -> &'static [&'static str] {
-    if plan.stdio == Stdio::Pty { &DEVICES } else { &DEVICES[..5] }
-}
 /// Parts of `/proc` that real user 0 could write to without any privilege.
 const PROC_KNOBS: [&CStr; 6] = [c"sys", c"sysrq-trigger", c"irq", c"bus", c"fs", c"acpi"];
-
-/// The host objects a view shows, opened before anything is built so that their identity is fixed.
-#[derive(Debug)]
-pub(crate) struct Sources {
-    binds: Vec<Option<OwnedFd>>,
-    devices: Vec<OwnedFd>,
-    protected: Vec<(PathBuf, OwnedFd, Access)>,
-    /// Whether each is a tree of its own already, ready to be put somewhere.
-    detached: bool,
-}
-
-/// Where sources are opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Opener {
-    /// The inner process: by path, with the rights of the user.
-    Inner,
-    /// The launcher, being privileged: as detached trees, so that directories only it may enter can be shown.
-    Outer,
-}
-
-impl Sources {
-    /// Opens every host path the plan shows, and every protected path that exists in a writable place.
-    pub(crate) fn open(plan: &Plan, opener: Opener) -> Result<Self, SetupFailure> {
-        let pin = |path: &Path| pin(path, opener).map_err(|error| failure(Step::Mount, path, &error));
-        let mut binds = Vec::with_capacity(plan.mounts.len());
-        let mut devices = Vec::new();
-        for op in &plan.mounts {
-            binds.push(match op {
-                MountOp::Bind { source, .. } => Some(pin(source)?),
-                MountOp::Dev { .. } => {
-                    for name in self::devices(plan) {
-                        devices.push(pin(&Path::new("/dev").join(name))?);
-                    }
-                    None
-                }
-                MountOp::Tmpfs { .. }
-                | MountOp::Dir { .. }
-                | MountOp::Symlink { .. }
-                | MountOp::File { .. }
-                | MountOp::Proc { .. } => None,
-            });
-        }
-        let mut protected = Vec::new();
-        for (dest, source, access) in shields(plan)? {
-            protected.push((dest, pin(&source)?, access));
-        }
-        Ok(Self { binds, devices, protected, detached: opener == Opener::Outer })
-    }
-}
-
-/// Opens `path` as a place, refusing symbolic links anywhere in it.
-fn pin(path: &Path, opener: Opener) -> io::Result<OwnedFd> {
-    let place = fd::open2(fd::cwd(), &c_path(path)?, libc::O_PATH, 0, NO_SYMLINKS)?;
-    match opener {
-        Opener::Inner => Ok(place),
-        Opener::Outer => mount::clone_tree(place.as_fd(), c""),
-    }
-}
-
-/// Self-binds for the ancestors of existing protected paths, then read-only binds for the paths themselves:
-/// where each appears, what it shows, and how.
-pub(crate) fn shields(plan: &Plan) -> Result<Vec<(PathBuf, PathBuf, Access)>, SetupFailure> {
-    let mut ancestors = BTreeSet::new();
-    let mut holes = BTreeSet::new();
-    for path in &plan.protect {
-        let Some((source, dest)) = writable_place(plan, path) else { continue };
-        let Ok(below) = path.strip_prefix(dest) else { continue };
-        let on_host = source.join(below);
-        match std::fs::symlink_metadata(&on_host) {
-            Ok(meta) if meta.file_type().is_symlink() => {
-                return Err(failure(Step::Protect, &on_host, &errno(libc::ELOOP)));
-            }
-            Ok(_) if below.as_os_str().is_empty() => continue,
-            Ok(_) => {}
-            Err(_) => continue,
-        }
-        holes.insert((path.clone(), on_host));
-        let mut inner = PathBuf::new();
-        let parts: Vec<_> = below.components().collect();
-        for part in &parts[..parts.len() - 1] {
-            inner.push(part);
-            ancestors.insert((dest.join(&inner), source.join(&inner)));
-        }
-    }
-    let open = ancestors.into_iter().map(|(dest, source)| (dest, source, Access::ReadWrite));
-    let shut = holes.into_iter().map(|(dest, source)| (dest, source, Access::ReadOnly));
-    Ok(open.chain(shut).collect())
-}
-
-/// The last bind that shows `path`, if it is writable: its host and inner path.
-pub(crate) fn writable_place<'p>(plan: &'p Plan, path: &Path) -> Option<(&'p Path, &'p Path)> {
-    let mut found = None;
-    for op in &plan.mounts {
-        match op {
-            MountOp::Bind { source, dest, access, .. } if path.starts_with(dest) => {
-                found = (*access == Access::ReadWrite).then_some((source.as_path(), dest.as_path()));
-            }
-            MountOp::Tmpfs { dest, .. } | MountOp::Proc { dest } | MountOp::Dev { dest }
-                if path.starts_with(dest) =>
-            {
-                found = None;
-            }
-            MountOp::Bind { .. }
-            | MountOp::Tmpfs { .. }
-            | MountOp::Proc { .. }
-            | MountOp::Dev { .. }
-            | MountOp::Dir { .. }
-            | MountOp::Symlink { .. }
-            | MountOp::File { .. } => {}
-        }
-    }
-    found
-}
 
 /// Where something is put.
 enum Point {
@@ -193,7 +74,7 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
     mount::pivot(view.root.as_fd()).map_err(|error| failure(Step::Pivot, Path::new("/"), &error))
 }
 
-fn failure(step: Step, path: &Path, error: &io::Error) -> SetupFailure {
+pub(super) fn failure(step: Step, path: &Path, error: &io::Error) -> SetupFailure {
     SetupFailure { step, object: path.display().to_string(), errno: crate::linux::sys::number(error) }
 }
 
@@ -309,7 +190,7 @@ impl View<'_> {
     }
 
     fn dev(&mut self, dest: &Path, devices: &mut std::slice::Iter<'_, OwnedFd>) -> io::Result<()> {
-        for name in self::devices(self.plan) {
+        for name in sources::devices(self.plan) {
             let source = devices.next().ok_or_else(|| errno(libc::EINVAL))?;
             self.bind(source, &dest.join(name), NOSUID | NOEXEC)?;
         }

@@ -12,6 +12,7 @@ mod listener;
 mod perform;
 mod protect;
 mod resolve;
+mod waiting;
 
 use std::os::fd::BorrowedFd;
 
@@ -104,7 +105,7 @@ enum Done {
     /// A file was opened; the flags say whether it closes on exec.
     Open(std::os::fd::OwnedFd, c_int),
     /// A pipe without a reader, to be opened when there is one.
-    Waiting(perform::Waiting),
+    Waiting(waiting::Waiting),
     /// Integer arguments only, nothing to decide: the kernel goes on.
     Continue,
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::linux::mounts::writable_place;
+use crate::linux::sources::writable_place;
 use crate::plan::{Access, MountOp, Place, Plan, Rights};
 
 /// The guarded paths, as seen inside.
