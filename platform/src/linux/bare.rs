@@ -15,6 +15,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::PlatformError;
+use crate::linux::cgroup::Door;
 use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
 use crate::linux::native::hold_on;
@@ -139,14 +140,14 @@ fn redirect(value: &OsString, shown: &[(PathBuf, PathBuf)]) -> OsString {
 }
 
 /// Starts the inner process.
-pub(crate) fn start(stage: Stage, stdio: [OwnedFd; 3], waits: bool) -> Result<Started, PlatformError> {
+pub(crate) fn start(stage: Stage, stdio: [OwnedFd; 3], door: &Door) -> Result<Started, PlatformError> {
     let wrap = |error| PlatformError::on("start", "a process", error);
     let (ours, theirs) = socket::pair().map_err(wrap)?;
-    match process::fork_into(0, None).map_err(wrap)? {
+    match process::fork_into(0, door.birthplace()).map_err(wrap)? {
         Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours }),
         Fork::Child => {
             drop(ours);
-            let ready = hold_on(&theirs, waits)
+            let ready = hold_on(&theirs, door)
                 .and_then(|()| process::prctl(libc::PR_SET_PDEATHSIG, 0))
                 .and_then(|_| process::prctl(libc::PR_SET_CHILD_SUBREAPER, 1));
             if let Err(error) = ready {

@@ -14,13 +14,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::PlatformError;
+use crate::linux::cgroup::Door;
 use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
-use crate::linux::mounts;
 use crate::linux::native::{self, hold_on};
 use crate::linux::supervise::Started;
 use crate::linux::sys::process::{self, Fork};
 use crate::linux::sys::{c_path, check_int, fd, socket};
+use crate::linux::{mounts, sources};
 use crate::plan::{Access, MountOp, Plan};
 use crate::report::{SetupFailure, Step};
 use crate::text;
@@ -114,7 +115,7 @@ fn options(plan: &Plan) -> io::Result<Options> {
         mount(op, plan, &mut all)?;
     }
     for (dest, source, access) in
-        mounts::shields(plan).map_err(|failure| io::Error::from_raw_os_error(failure.errno))?
+        sources::shields(plan).map_err(|failure| io::Error::from_raw_os_error(failure.errno))?
     {
         let option = if access == Access::ReadOnly { "--ro-bind" } else { "--bind" };
         all.path(option, &[&source, &dest]);
@@ -172,7 +173,7 @@ fn may_make(plan: &Plan, dest: &Path) -> io::Result<()> {
 }
 
 /// Starts bubblewrap with our stage inside.
-pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], waits: bool) -> Result<Started, PlatformError> {
+pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], door: &Door) -> Result<Started, PlatformError> {
     let wrap = |error| PlatformError::on("start", "bwrap", error);
     let bwrap = find().ok_or_else(|| PlatformError::NoBackend {
         reason: String::from("no bwrap that is owned by root and writable by nobody else"),
@@ -195,13 +196,13 @@ pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], waits: bool) -> Result<Sta
     ];
     let argv: Vec<CString> = argv.iter().filter_map(|word| CString::new(word.as_bytes()).ok()).collect();
     let program = c_path(&bwrap).map_err(wrap)?;
-    match process::fork_into(0, None).map_err(wrap)? {
+    match process::fork_into(0, door.birthplace()).map_err(wrap)? {
         Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours }),
         Fork::Child => {
             drop(ours);
             let mut kept = vec![&arguments, &text, &own, &theirs];
             kept.extend(&options.files);
-            let error = become_bwrap(&program, &argv, &stdio, &kept, &plan.pass_fds, waits);
+            let error = become_bwrap(&program, &argv, &stdio, &kept, &plan.pass_fds, door);
             let errno = crate::linux::sys::number(&error);
             let failure = SetupFailure { step: Step::Helper, object: bwrap.display().to_string(), errno };
             let _ = socket::send(theirs.as_fd(), &Message::Failed(failure).encode(), None);
@@ -217,10 +218,10 @@ fn become_bwrap(
     stdio: &[OwnedFd; 3],
     kept: &[&OwnedFd],
     pass: &[RawFd],
-    waits: bool,
+    door: &Door,
 ) -> io::Error {
     let arrange = || {
-        hold_on(kept[3], waits)?;
+        hold_on(kept[3], door)?;
         for (to, from) in stdio.iter().enumerate() {
             fd::dup_onto(from.as_raw_fd(), to as RawFd)?;
         }

@@ -8,7 +8,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use libc::pid_t;
@@ -28,6 +28,97 @@ pub(crate) struct Group {
     pub(crate) memory: bool,
     /// Whether processes are.
     pub(crate) pids: bool,
+    janitor: Option<Janitor>,
+}
+
+/// A process that removes the groups when the supervisor is gone, however it went.
+#[derive(Debug)]
+struct Janitor {
+    pid: pid_t,
+    line: Option<OwnedFd>,
+}
+
+impl Janitor {
+    fn hire(dirs: &[PathBuf]) -> io::Result<Self> {
+        let (theirs, ours) = fd::pipe()?;
+        if let Some(pid) = process::fork()? {
+            return Ok(Self { pid, line: Some(ours) });
+        }
+        drop(ours);
+        let _ = process::new_session();
+        let keep = theirs.as_raw_fd();
+        let _ = fd::close_range(0, (keep - 1).unsigned_abs());
+        let _ = fd::close_range(keep + 1, u32::MAX);
+        let mut set = [libc::pollfd { fd: keep, events: 0, revents: 0 }];
+        while set[0].revents == 0 && fd::poll(&mut set, -1).is_ok() {}
+        remove(dirs);
+        process::leave(0)
+    }
+}
+
+impl Drop for Janitor {
+    fn drop(&mut self) {
+        self.line = None;
+        let _ = process::reap(self.pid, 0);
+    }
+}
+
+/// Kills whatever is left in a group.
+fn clear(dir: &Path) {
+    if fs::write(dir.join("cgroup.kill"), "1").is_ok() {
+        return;
+    }
+    let left = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    for pid in left.lines().filter_map(|line| line.parse::<pid_t>().ok()).filter(|pid| *pid > 1) {
+        let _ = process::kill(pid, libc::SIGKILL);
+    }
+}
+
+/// Removes groups, with everything in them; a process still on its way out is waited for, within reason.
+fn remove(dirs: &[PathBuf]) {
+    for dir in dirs {
+        for _ in 0..1000 {
+            match fs::remove_dir(dir) {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                    clear(dir);
+                    std::thread::sleep(std::time::Duration::from_millis(2));
+                }
+                _ => break,
+            }
+        }
+    }
+}
+
+/// How a process gets into a group without being moved by another, which would make the kernel wait.
+#[derive(Debug, Default)]
+pub(crate) enum Door {
+    /// There is no group.
+    #[default]
+    None,
+    /// It is born there.
+    Birth(OwnedFd),
+    /// It walks in by itself, through each of these.
+    Entrances(Vec<OwnedFd>),
+}
+
+impl Door {
+    /// Where a process is to be born.
+    pub(crate) fn birthplace(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Birth(group) => Some(group.as_fd()),
+            Self::None | Self::Entrances(_) => None,
+        }
+    }
+
+    /// Walks in, if that is the way.
+    pub(crate) fn enter(&self) -> io::Result<()> {
+        match self {
+            Self::Entrances(files) => {
+                files.iter().try_for_each(|file| fd::write(file.as_raw_fd(), b"0").map(drop))
+            }
+            Self::None | Self::Birth(_) => Ok(()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,21 +133,22 @@ impl Group {
         if limits.memory.is_none() && limits.pids.is_none() {
             return None;
         }
-        version_two(limits).or_else(|| version_one(limits))
+        let mut group = version_two(limits).or_else(|| version_one(limits))?;
+        group.janitor = Janitor::hire(&group.dirs).ok();
+        Some(group)
     }
 
-    /// The group a process can be born in, if the kernel can do that.
-    pub(crate) fn birthplace(&self) -> Option<OwnedFd> {
-        if self.version == Version::One {
-            return None;
+    /// How a process gets in.
+    pub(crate) fn door(&self) -> io::Result<Door> {
+        let open = |path: &Path, flags| fd::open(fd::cwd(), &c_path(path)?, flags, 0);
+        match (self.version, self.dirs.as_slice()) {
+            (Version::Two, [dir, ..]) => Ok(Door::Birth(open(dir, libc::O_RDONLY | libc::O_DIRECTORY)?)),
+            (_, dirs) => dirs
+                .iter()
+                .map(|dir| open(&dir.join("tasks"), libc::O_WRONLY))
+                .collect::<io::Result<_>>()
+                .map(Door::Entrances),
         }
-        let path = c_path(self.dirs.first()?).ok()?;
-        fd::open(fd::cwd(), &path, libc::O_RDONLY | libc::O_DIRECTORY, 0).ok()
-    }
-
-    /// Moves `pid` and what it will start into the group.
-    pub(crate) fn admit(&self, pid: pid_t) -> io::Result<()> {
-        self.dirs.iter().try_for_each(|dir| fs::write(dir.join("cgroup.procs"), pid.to_string()))
     }
 
     /// Whether the kernel killed something here for want of memory.
@@ -73,16 +165,8 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        for dir in &self.dirs {
-            for _ in 0..20 {
-                match fs::remove_dir(dir) {
-                    Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
-                        std::thread::sleep(std::time::Duration::from_millis(2));
-                    }
-                    _ => break,
-                }
-            }
-        }
+        remove(&self.dirs);
+        self.janitor = None;
     }
 }
 
@@ -139,11 +223,12 @@ fn version_two(limits: &Limits) -> Option<Group> {
     let memory = set("memory.max", limits.memory);
     let _ = fs::write(dir.join("memory.swap.max"), "0");
     let pids = set("pids.max", limits.pids);
-    Some(Group { dirs: vec![dir], version: Version::Two, memory, pids })
+    Some(Group { dirs: vec![dir], version: Version::Two, memory, pids, janitor: None })
 }
 
 fn version_one(limits: &Limits) -> Option<Group> {
-    let mut group = Group { dirs: Vec::new(), version: Version::One, memory: false, pids: false };
+    let mut group =
+        Group { dirs: Vec::new(), version: Version::One, memory: false, pids: false, janitor: None };
     let wanted = [("memory", "memory.limit_in_bytes", limits.memory), ("pids", "pids.max", limits.pids)];
     for (controller, file, limit) in wanted {
         let Some(value) = limit else { continue };

@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::backend::Backend;
+use crate::linux::cgroup::Door;
 use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
 use crate::linux::stage::{Stage, Surroundings};
@@ -63,7 +64,7 @@ fn stage(line: RawFd, plan: RawFd) -> ! {
         let _ = socket::send(line.as_fd(), &Message::Failed(failure).encode(), None);
         process::leave(FAILED)
     };
-    if native::hold_on(&line, false).is_err() {
+    if native::hold_on(&line, &Door::None).is_err() {
         fail(Step::Lifeline, libc::EIO);
     }
     let mut words = String::new();

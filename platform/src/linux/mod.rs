@@ -19,24 +19,24 @@ mod native;
 pub(crate) mod probe;
 mod relay;
 pub(crate) mod seccomp;
+mod sources;
 pub(crate) mod spawn;
 mod stage;
 mod supervise;
 pub(crate) mod sys;
 mod terminal;
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use crate::backend::{Backend, Enforcement};
 use crate::error::PlatformError;
 use crate::linux::bare::Children;
 use crate::linux::cgroup::Group;
-use crate::linux::native::Gate;
 use crate::linux::probe::Facts;
 use crate::linux::stage::{Stage, Surroundings};
-use crate::linux::supervise::{Finished, Started};
-use crate::linux::sys::{process, signal, socket};
+use crate::linux::supervise::Finished;
+use crate::linux::sys::{process, signal};
 use crate::plan::Plan;
 use crate::report::{End, Limit, Outcome, Step};
 
@@ -52,6 +52,10 @@ pub(crate) fn launch(
     }
     let mut refused = None;
     for backend in Backend::ALL {
+        // bubblewrap complains on the command's own standard error, so it is tried in silence first.
+        if backend == Backend::Bwrap && probe::attempt(backend).is_err() {
+            continue;
+        }
         match launch_behind(plan, backend, leash) {
             Err(error) if is_closed(&error) => refused = Some(error),
             Ok(outcome) if is_closed_inside(&outcome) => {
@@ -107,23 +111,14 @@ fn launch_behind(plan: &Plan, backend: Backend, leash: Option<&OwnedFd>) -> Resu
     let brood = (backend == Backend::Landlock).then(adopt).transpose()?;
     let surroundings = Surroundings { namespaces: backend != Backend::Landlock, landlock };
     let prepare = || Stage::prepare(plan, surroundings, signals.mask_before());
-    let birthplace = group.as_ref().and_then(Group::birthplace);
-    let waits = group.is_some() && (birthplace.is_none() || backend != Backend::Native);
+    let door = group.as_ref().map(Group::door).transpose();
+    let door = door.map_err(|error| PlatformError::on("open", "a control group", error))?.unwrap_or_default();
     let started = match backend {
-        Backend::Native => {
-            let gate = match &birthplace {
-                Some(group) => Gate::Into(group),
-                None if waits => Gate::Wait,
-                None => Gate::Open,
-            };
-            native::start(plan, prepare()?, arranged.ends, gate)?
-        }
-        Backend::Bwrap => bwrap::start(plan, arranged.ends, waits)?,
-        Backend::Landlock => bare::start(prepare()?, arranged.ends, waits)?,
+        Backend::Native => native::start(plan, prepare()?, arranged.ends, &door)?,
+        Backend::Bwrap => bwrap::start(plan, arranged.ends, &door)?,
+        Backend::Landlock => bare::start(prepare()?, arranged.ends, &door)?,
     };
-    if let Some(group) = group.as_ref().filter(|_| waits) {
-        admit(group, &started)?;
-    }
+    drop(door);
     let finished = supervise::wait(plan, started, &signals, leash, arranged.relays)?;
     if let Some((children, spared)) = brood {
         children.kill(&spared);
@@ -138,7 +133,7 @@ fn promise(
     landlock: u32,
     group: Option<&Group>,
 ) -> Result<Enforcement, PlatformError> {
-    let facts = Facts::of(landlock, group);
+    let facts = Facts::of(landlock, &plan.limits, group);
     let enforcement = Enforcement { backend, given: facts.given(backend, plan), landlock };
     match plan.required.iter().find(|required| !enforcement.has(**required)) {
         Some(missing) => Err(PlatformError::Missing { backend, missing: *missing }),
@@ -153,18 +148,6 @@ fn adopt() -> Result<(Children, Vec<i32>), PlatformError> {
     let children = Children::of_self().map_err(wrap)?;
     let spared = children.numbers();
     Ok((children, spared))
-}
-
-/// Moves the waiting inner process into its group and lets it go on.
-fn admit(group: &Group, started: &Started) -> Result<(), PlatformError> {
-    group
-        .admit(started.pid)
-        .and_then(|()| socket::send(started.line.as_fd(), b"g", None))
-        .inspect_err(|_| {
-            let _ = process::send(started.pidfd.as_fd(), libc::SIGKILL);
-            let _ = process::reap(started.pid, 0);
-        })
-        .map_err(|error| PlatformError::on("move into a control group", started.pid.to_string(), error))
 }
 
 fn outcome(finished: Finished, group: Option<&Group>, begun: Instant, enforcement: Enforcement) -> Outcome {

@@ -11,137 +11,26 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use crate::linux::sources::{self, Sources, writable_place};
 use crate::linux::sys::fd::{self, BENEATH, NO_SYMLINKS};
 use crate::linux::sys::mount::{self, NODEV, NOEXEC, NOSUID, RDONLY};
 use crate::linux::sys::{c_path, errno};
-use crate::plan::{Access, Code, MountOp, Plan, Stdio};
+use crate::plan::{Access, Code, MountOp, Plan};
 use crate::report::{SetupFailure, Step};
 
 /// Bytes of the root file system, which only holds directories, links and small files.
 const ROOT_SIZE: &CStr = c"16777216";
 /// Shared memory when the plan names no size.
 pub(crate) const SHARED_MEMORY: u64 = 64 << 20;
-/// Host devices that are safe to show; the last, one's own terminal, only to those who have one.
-const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
-
-/// The devices this plan shows.
-fn devices(plan: &Plan) -> &'static [&'static str] {
-    if plan.stdio == Stdio::Pty { &DEVICES } else { &DEVICES[..5] }
-}
 /// Parts of `/proc` that real user 0 could write to without any privilege.
 const PROC_KNOBS: [&CStr; 6] = [c"sys", c"sysrq-trigger", c"irq", c"bus", c"fs", c"acpi"];
 
-/// The host objects a view shows, opened before anything is built so that their identity is fixed.
-#[derive(Debug)]
-pub(crate) struct Sources {
-    binds: Vec<Option<OwnedFd>>,
-    devices: Vec<OwnedFd>,
-    protected: Vec<(PathBuf, OwnedFd, Access)>,
-    /// Whether each is a tree of its own already, ready to be put somewhere.
-    detached: bool,
-}
-
-/// Where sources are opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Opener {
-    /// The inner process: by path, with the rights of the user.
-    Inner,
-    /// The launcher, being privileged: as detached trees, so that directories only it may enter can be shown.
-    Outer,
-}
-
-impl Sources {
-    /// Opens every host path the plan shows, and every protected path that exists in a writable place.
-    pub(crate) fn open(plan: &Plan, opener: Opener) -> Result<Self, SetupFailure> {
-        let pin = |path: &Path| pin(path, opener).map_err(|error| failure(Step::Mount, path, &error));
-        let mut binds = Vec::with_capacity(plan.mounts.len());
-        let mut devices = Vec::new();
-        for op in &plan.mounts {
-            binds.push(match op {
-                MountOp::Bind { source, .. } => Some(pin(source)?),
-                MountOp::Dev { .. } => {
-                    for name in self::devices(plan) {
-                        devices.push(pin(&Path::new("/dev").join(name))?);
-                    }
-                    None
-                }
-                MountOp::Tmpfs { .. }
-                | MountOp::Dir { .. }
-                | MountOp::Symlink { .. }
-                | MountOp::File { .. }
-                | MountOp::Proc { .. } => None,
-            });
-        }
-        let mut protected = Vec::new();
-        for (dest, source, access) in shields(plan)? {
-            protected.push((dest, pin(&source)?, access));
-        }
-        Ok(Self { binds, devices, protected, detached: opener == Opener::Outer })
-    }
-}
-
-/// Opens `path` as a place, refusing symbolic links anywhere in it.
-fn pin(path: &Path, opener: Opener) -> io::Result<OwnedFd> {
-    let place = fd::open2(fd::cwd(), &c_path(path)?, libc::O_PATH, 0, NO_SYMLINKS)?;
-    match opener {
-        Opener::Inner => Ok(place),
-        Opener::Outer => mount::clone_tree(place.as_fd(), c""),
-    }
-}
-
-/// Self-binds for the ancestors of existing protected paths, then read-only binds for the paths themselves:
-/// where each appears, what it shows, and how.
-pub(crate) fn shields(plan: &Plan) -> Result<Vec<(PathBuf, PathBuf, Access)>, SetupFailure> {
-    let mut ancestors = BTreeSet::new();
-    let mut holes = BTreeSet::new();
-    for path in &plan.protect {
-        let Some((source, dest)) = writable_place(plan, path) else { continue };
-        let Ok(below) = path.strip_prefix(dest) else { continue };
-        let on_host = source.join(below);
-        match std::fs::symlink_metadata(&on_host) {
-            Ok(meta) if meta.file_type().is_symlink() => {
-                return Err(failure(Step::Protect, &on_host, &errno(libc::ELOOP)));
-            }
-            Ok(_) if below.as_os_str().is_empty() => continue,
-            Ok(_) => {}
-            Err(_) => continue,
-        }
-        holes.insert((path.clone(), on_host));
-        let mut inner = PathBuf::new();
-        let parts: Vec<_> = below.components().collect();
-        for part in &parts[..parts.len() - 1] {
-            inner.push(part);
-            ancestors.insert((dest.join(&inner), source.join(&inner)));
-        }
-    }
-    let open = ancestors.into_iter().map(|(dest, source)| (dest, source, Access::ReadWrite));
-    let shut = holes.into_iter().map(|(dest, source)| (dest, source, Access::ReadOnly));
-    Ok(open.chain(shut).collect())
-}
-
-/// The last bind that shows `path`, if it is writable: its host and inner path.
-pub(crate) fn writable_place<'p>(plan: &'p Plan, path: &Path) -> Option<(&'p Path, &'p Path)> {
-    let mut found = None;
-    for op in &plan.mounts {
-        match op {
-            MountOp::Bind { source, dest, access, .. } if path.starts_with(dest) => {
-                found = (*access == Access::ReadWrite).then_some((source.as_path(), dest.as_path()));
-            }
-            MountOp::Tmpfs { dest, .. } | MountOp::Proc { dest } | MountOp::Dev { dest }
-                if path.starts_with(dest) =>
-            {
-                found = None;
-            }
-            MountOp::Bind { .. }
-            | MountOp::Tmpfs { .. }
-            | MountOp::Proc { .. }
-            | MountOp::Dev { .. }
-            | MountOp::Dir { .. }
-            | MountOp::Symlink { .. }
-            | MountOp::File { .. } => {}
-        }
-    }
-    found
+/// Where something is put.
+enum Point {
+    /// At a path below the root all of which was made here, so that there is no link in it.
+    Ours(CString),
+    /// Onto this.
+    Held(OwnedFd),
 }
 
 /// The root under construction.
@@ -185,7 +74,7 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
     mount::pivot(view.root.as_fd()).map_err(|error| failure(Step::Pivot, Path::new("/"), &error))
 }
 
-fn failure(step: Step, path: &Path, error: &io::Error) -> SetupFailure {
+pub(super) fn failure(step: Step, path: &Path, error: &io::Error) -> SetupFailure {
     SetupFailure { step, object: path.display().to_string(), errno: crate::linux::sys::number(error) }
 }
 
@@ -228,22 +117,29 @@ impl View<'_> {
         }
     }
 
-    /// Gives `source` the attributes `bits` and puts it at `dest`.
-    fn put(&self, source: &OwnedFd, dest: BorrowedFd<'_>, bits: u64) -> io::Result<()> {
+    /// Gives `source` the attributes `bits` and puts it at `point`.
+    fn put(&self, source: &OwnedFd, point: &Point, bits: u64) -> io::Result<()> {
         if self.detached {
             mount::set_attributes(source.as_fd(), bits, true)?;
-            return mount::attach(source.as_fd(), dest);
+            return self.attach(source, point);
         }
         let tree = mount::clone_tree(source.as_fd(), c"")?;
         mount::set_attributes(tree.as_fd(), bits, true)?;
-        mount::attach(tree.as_fd(), dest)
+        self.attach(&tree, point)
+    }
+
+    fn attach(&self, tree: &OwnedFd, point: &Point) -> io::Result<()> {
+        match point {
+            Point::Ours(path) => mount::attach_at(tree.as_fd(), self.root.as_fd(), path),
+            Point::Held(place) => mount::attach(tree.as_fd(), place.as_fd()),
+        }
     }
 
     fn bind(&mut self, source: &OwnedFd, dest: &Path, bits: u64) -> io::Result<()> {
         let is_dir = fd::stat(source.as_raw_fd())?.st_mode & libc::S_IFMT == libc::S_IFDIR;
-        let point = if is_dir { self.ensure_dir(dest)? } else { self.ensure_file(dest)? };
+        let point = if is_dir { self.dir_point(dest)? } else { self.file_point(dest)? };
         self.made.retain(|made| !made.starts_with(dest));
-        self.put(source, point.as_fd(), bits)
+        self.put(source, &point, bits)
     }
 
     fn protect(&self, dest: &Path, source: &OwnedFd, access: Access) -> io::Result<()> {
@@ -253,7 +149,7 @@ impl View<'_> {
             (dest == place).then_some(*code)
         });
         let bits = NOSUID | NODEV | access_bits(access) | code_bits(code.unwrap_or(Code::Refused));
-        self.put(source, self.find(dest)?.as_fd(), bits)
+        self.put(source, &Point::Held(self.find(dest)?), bits)
     }
 
     fn tmpfs(&mut self, dest: &Path, size: u64, mode: u32, code: Code) -> io::Result<()> {
@@ -262,8 +158,8 @@ impl View<'_> {
         let options = [(c"size", size.as_c_str()), (c"mode", mode.as_c_str())];
         let tree = mount::new_filesystem(c"tmpfs", &options, NOSUID | NODEV | code_bits(code))?;
         self.own.push(fd::stat(tree.as_raw_fd())?.st_dev);
-        let point = self.ensure_dir(dest)?;
-        mount::attach(tree.as_fd(), point.as_fd())
+        let point = self.dir_point(dest)?;
+        self.attach(&tree, &point)
     }
 
     fn file(&mut self, dest: &Path, data: &[u8]) -> io::Result<()> {
@@ -279,7 +175,8 @@ impl View<'_> {
 
     fn proc(&mut self, dest: &Path) -> io::Result<()> {
         let tree = mount::new_filesystem(c"proc", &[], NOSUID | NODEV | NOEXEC)?;
-        mount::attach(tree.as_fd(), self.ensure_dir(dest)?.as_fd())?;
+        let point = self.dir_point(dest)?;
+        self.attach(&tree, &point)?;
         if !self.real_root {
             return Ok(());
         }
@@ -293,7 +190,7 @@ impl View<'_> {
     }
 
     fn dev(&mut self, dest: &Path, devices: &mut std::slice::Iter<'_, OwnedFd>) -> io::Result<()> {
-        for name in self::devices(self.plan) {
+        for name in sources::devices(self.plan) {
             let source = devices.next().ok_or_else(|| errno(libc::EINVAL))?;
             self.bind(source, &dest.join(name), NOSUID | NOEXEC)?;
         }
@@ -309,7 +206,8 @@ impl View<'_> {
         }
         let options = [(c"newinstance", c"1"), (c"ptmxmode", c"0666"), (c"mode", c"0620")];
         let terminals = mount::new_filesystem(c"devpts", &options[1..], NOSUID | NOEXEC)?;
-        mount::attach(terminals.as_fd(), self.ensure_dir(&dest.join("pts"))?.as_fd())?;
+        let point = self.dir_point(&dest.join("pts"))?;
+        self.attach(&terminals, &point)?;
         let size = self.plan.limits.shared_memory.unwrap_or(SHARED_MEMORY);
         self.tmpfs(&dest.join("shm"), size, 0o1777, Code::Refused)
     }
@@ -355,21 +253,30 @@ impl View<'_> {
         fd::open2(parent.as_fd(), &name, libc::O_PATH | libc::O_DIRECTORY, 0, NO_SYMLINKS | BENEATH)
     }
 
-    /// Opens the file at `dest`, making an empty one where it may be made.
-    fn ensure_file(&mut self, dest: &Path) -> io::Result<OwnedFd> {
-        let flags = libc::O_RDONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+    /// The directory at `dest` as a mount point, made where it may be made.
+    fn dir_point(&mut self, dest: &Path) -> io::Result<Point> {
+        if self.make_dir(dest)? {
+            return Ok(Point::Ours(c_path(below_root(dest))?));
+        }
+        self.ensure_dir(dest).map(Point::Held)
+    }
+
+    /// The file at `dest` as a mount point, made where it may be made.
+    fn file_point(&mut self, dest: &Path) -> io::Result<Point> {
         if dest.parent().map(|parent| self.make_dir(parent)).transpose()? == Some(true) {
-            match fd::open(self.root.as_fd(), &c_path(below_root(dest))?, flags, 0o644) {
+            let path = c_path(below_root(dest))?;
+            match mount::make_file(self.root.as_fd(), &path) {
                 Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
-                other => return other,
+                other => return other.map(|()| Point::Ours(path)),
             }
         }
         match self.find(dest) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
-            other => return other,
+            other => return other.map(Point::Held),
         }
         let (parent, name) = self.parent_of(dest)?;
-        fd::open2(parent.as_fd(), &name, flags, 0o644, NO_SYMLINKS | BENEATH)
+        mount::make_file(parent.as_fd(), &name)?;
+        fd::open2(parent.as_fd(), &name, libc::O_PATH, 0, NO_SYMLINKS | BENEATH).map(Point::Held)
     }
 
     /// The directory `dest` is to appear in, which must be one of ours.

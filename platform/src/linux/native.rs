@@ -10,9 +10,11 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use crate::error::PlatformError;
+use crate::linux::cgroup::Door;
 use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
-use crate::linux::mounts::{self, Opener, Sources};
+use crate::linux::mounts;
+use crate::linux::sources::{Opener, Sources};
 use crate::linux::stage::Stage;
 use crate::linux::supervise::Started;
 use crate::linux::sys::process::{self, Fork};
@@ -27,27 +29,21 @@ pub(crate) const NAMESPACES: u64 =
 /// The user inside when the launcher is user 0 and the plan names none.
 const ORDINARY: u32 = 1000;
 
-/// Starts the inner process; `gate` says whether it must wait for the supervisor's word.
+/// Starts the inner process, in the group behind `door`.
 pub(crate) fn start(
     plan: &Plan,
     stage: Stage,
     stdio: [OwnedFd; 3],
-    gate: Gate<'_>,
+    door: &Door,
 ) -> Result<Started, PlatformError> {
     let real = process::ids();
-    let opened =
-        (real.0 == 0).then(|| Sources::open(plan, Opener::Outer)).transpose().map_err(PlatformError::from)?;
+    let opened = open_outside(plan, real)?;
     let (ours, theirs) = socket::pair().map_err(|error| PlatformError::on("make", "a line", error))?;
-    let into = match gate {
-        Gate::Open | Gate::Wait => None,
-        Gate::Into(group) => Some(group.as_fd()),
-    };
-    match process::fork_into(flags(), into) {
+    match process::fork_into(flags(), door.birthplace()) {
         Ok(Fork::Parent(pidfd, pid)) => Ok(Started { pidfd, pid, line: ours }),
         Ok(Fork::Child) => {
             drop(ours);
-            let waits = matches!(gate, Gate::Wait);
-            match enter(plan, opened, &theirs, waits, real) {
+            match enter(plan, opened, &theirs, door, real) {
                 Ok(()) => stage.run(theirs, stdio),
                 Err(failure) => {
                     let _ = socket::send(theirs.as_fd(), &Message::Failed(failure).encode(), None);
@@ -61,15 +57,16 @@ pub(crate) fn start(
     }
 }
 
-/// How the inner process comes under a control group.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Gate<'g> {
-    /// Not at all.
-    Open,
-    /// The supervisor moves it and then says go.
-    Wait,
-    /// It is born there.
-    Into(&'g OwnedFd),
+/// Opens the sources here if this process is privileged, so that directories only it may enter can be shown.
+fn open_outside(plan: &Plan, real: (u32, u32)) -> Result<Option<Sources>, PlatformError> {
+    if real.0 != 0 {
+        return Ok(None);
+    }
+    match Sources::open(plan, Opener::Outer) {
+        // User 0 of a container has the name but not the privilege.
+        Err(failure) if failure.errno == libc::EPERM => Ok(None),
+        other => other.map(Some).map_err(PlatformError::from),
+    }
 }
 
 fn flags() -> u64 {
@@ -86,10 +83,10 @@ fn enter(
     plan: &Plan,
     opened: Option<Sources>,
     line: &OwnedFd,
-    waits: bool,
+    door: &Door,
     real: (u32, u32),
 ) -> Result<(), SetupFailure> {
-    hold_on(line, waits).map_err(|error| fail(Step::Lifeline, "", &error))?;
+    hold_on(line, door).map_err(|error| fail(Step::Lifeline, "", &error))?;
     let sources = match opened {
         Some(sources) => sources,
         None => Sources::open(plan, Opener::Inner)?,
@@ -107,22 +104,15 @@ fn fail(step: Step, object: &str, error: &io::Error) -> SetupFailure {
     SetupFailure { step, object: object.to_owned(), errno: number(error) }
 }
 
-/// Dies with the supervisor from here on, and makes sure that it has not died before.
-pub(crate) fn hold_on(line: &OwnedFd, waits: bool) -> io::Result<()> {
+/// Dies with the supervisor from here on, makes sure that it has not died before, and goes under its limits.
+pub(crate) fn hold_on(line: &OwnedFd, door: &Door) -> io::Result<()> {
     process::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong)?;
     let mut set = [libc::pollfd { fd: line.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
-    fd::poll(&mut set, if waits { -1 } else { 0 })?;
+    fd::poll(&mut set, 0)?;
     if set[0].revents & libc::POLLHUP != 0 {
         process::leave(FAILED);
     }
-    if waits {
-        let mut word = [0; 1];
-        let (length, _) = socket::receive(line.as_fd(), &mut word, 0)?;
-        if length == 0 {
-            process::leave(FAILED);
-        }
-    }
-    Ok(())
+    door.enter()
 }
 
 /// Lets one user and one group inside stand for the launcher's own.

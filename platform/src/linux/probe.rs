@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use crate::backend::{Backend, Guarantee};
 use crate::error::PlatformError;
+use crate::linux::broker::Protected;
 use crate::linux::cgroup::Group;
 use crate::linux::sys::{check, process};
 use crate::linux::{bwrap, landlock};
@@ -27,12 +28,13 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    pub(crate) fn of(landlock: u32, group: Option<&Group>) -> Self {
+    /// A limit that is not asked for is not exceeded.
+    pub(crate) fn of(landlock: u32, limits: &Limits, group: Option<&Group>) -> Self {
         Self {
             landlock,
             notify: has_notify(),
-            tree_memory: group.is_some_and(|group| group.memory),
-            tree_pids: group.is_some_and(|group| group.pids),
+            tree_memory: limits.memory.is_none() || group.is_some_and(|group| group.memory),
+            tree_pids: limits.pids.is_none() || group.is_some_and(|group| group.pids),
             real_root: process::ids().0 == 0,
         }
     }
@@ -48,9 +50,10 @@ impl Facts {
         let level = |least: u32| self.landlock >= least;
         match guarantee {
             G::FsHidden | G::FsMetadata | G::PidHidden | G::PrivateTmp => namespaces,
-            G::FsRead => level(1) && !widened(plan, Rights::READ),
-            // Where rights would add up, the broker keeps them apart.
-            G::FsDelete => level(1) && (self.notify || !widened(plan, Rights::REMOVE)),
+            G::FsRead => level(1),
+            G::FsDelete => {
+                level(1) && (self.notify || Protected::of(plan).is_none_or(|kept| !kept.watches_removal()))
+            }
             G::FsWrite => namespaces || level(1),
             G::FsTruncate => namespaces || level(3),
             // bubblewrap cannot mount without code, and without mounts nothing can.
@@ -69,16 +72,6 @@ impl Facts {
     }
 }
 
-/// Whether a place lacks `right` but lies below one that has it: rights add up, so that it would have it too.
-fn widened(plan: &Plan, right: Rights) -> bool {
-    plan.rights.iter().any(|place| {
-        let above = |other: &Place| other.path != place.path && place.path.starts_with(&other.path);
-        let same = |other: &Place| other.path == place.path && other.rights.contains(right);
-        let wants_less = place.rights.contains(Rights::WRITE) && !plan.rights.iter().any(same);
-        wants_less && plan.rights.iter().any(|other| above(other) && other.rights.contains(right))
-    })
-}
-
 /// Whether the kernel knows the line of watched calls and its descriptors.
 fn has_notify() -> bool {
     const GET_NOTIF_SIZES: libc::c_ulong = 3;
@@ -94,7 +87,7 @@ pub(crate) fn probe() -> Result<Probe, PlatformError> {
     let landlock = landlock::level();
     let limits = Limits { memory: Some(1 << 30), pids: Some(256), ..Limits::default() };
     let group = Group::make(&limits);
-    let facts = Facts::of(landlock, group.as_ref());
+    let facts = Facts::of(landlock, &limits, group.as_ref());
     drop(group);
     let tried = Backend::ALL.map(|backend| {
         let result = attempt(backend);
@@ -105,7 +98,7 @@ pub(crate) fn probe() -> Result<Probe, PlatformError> {
 }
 
 /// `Ok` if everything up to `execve` worked.
-fn attempt(backend: Backend) -> Result<(), String> {
+pub(crate) fn attempt(backend: Backend) -> Result<(), String> {
     let outcome = super::launch_behind(&trial(), backend, None).map_err(|error| error.to_string())?;
     match outcome.end {
         End::Setup(failure) if failure.step == Step::Exec && failure.errno == libc::ENOENT => Ok(()),

@@ -75,7 +75,7 @@ impl Stage {
             text(&OsString::from_vec(pair))
         });
         let protected = Protected::of(plan);
-        let filter = filter_for(plan, surroundings, protected.is_some());
+        let filter = filter_for(plan, surroundings, protected.as_ref());
         let keeper_filter = Filter { watch: Watch::Off, broker: true, ..filter };
         Ok(Self {
             program: path(&plan.program)?,
@@ -194,12 +194,11 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
 }
 
 /// The filter for the command.
-fn filter_for(plan: &Plan, surroundings: Surroundings, watched: bool) -> Filter {
-    let watch = match (watched, surroundings.namespaces) {
-        (false, _) => Watch::Off,
-        // Names that may stand anywhere cannot all be covered by read-only mounts.
-        (true, true) if plan.protect_names.is_empty() => Watch::Making,
-        (true, _) => Watch::MakingAndRemoving,
+fn filter_for(plan: &Plan, surroundings: Surroundings, protected: Option<&Protected>) -> Filter {
+    let watch = match protected {
+        None => Watch::Off,
+        Some(protected) if surroundings.namespaces && !protected.watches_removal() => Watch::Making,
+        Some(_) => Watch::MakingAndRemoving,
     };
     Filter {
         unix: plan.unix_sockets == UnixSockets::Allowed,

@@ -16,6 +16,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("what is shown is readable, what is not shown does not exist", reading),
     ("a readable place is not writable", read_only),
     ("without the right to remove nothing is unlinked or renamed away", removing),
+    ("a private directory above lends no right to remove", removing_below),
     ("metadata outside stays as it is", metadata),
     ("only listed files are executed", exec_only),
     ("there is no network", no_network),
@@ -68,6 +69,23 @@ fn removing(world: &World) -> Verdict {
     let plan = world.with_rights(world.plan(&acts), rights);
     same!("without", world.says_under(&plan), "ok errno 13 errno 13 errno 13");
     same!("with", world.says(&["then", "rename", "kept", "gone", ";", "remove", "gone"]), "ok ok");
+    Passed
+}
+
+fn removing_below(world: &World) -> Verdict {
+    if let Some(lacking) = world.lacks(&[G::FsDelete, G::PrivateTmp]) {
+        return Withheld(lacking);
+    }
+    fs::write(world.work("kept"), "kept").unwrap();
+    let acts =
+        ["then", "write", "new", ";", "remove", "kept", ";", "rename", "new", "kept", ";", "append", "kept"];
+    let mut plan = world.with_rights(world.plan(&acts), Rights::READ | Rights::LIST | Rights::WRITE);
+    let above = world.work("");
+    let above = above.ancestors().nth(2).unwrap();
+    let private = MountOp::Tmpfs { dest: above.into(), size: 1 << 20, mode: 0o700, code: Code::Refused };
+    plan.mounts.insert(0, private);
+    plan.rights.push(Place { path: above.into(), rights: Rights::WRITE | Rights::REMOVE });
+    same!("answers", world.says_under(&plan), "ok errno 13 errno 13 ok");
     Passed
 }
 
@@ -172,13 +190,13 @@ fn protected_absent(world: &World) -> Verdict {
     }
     let script = "then mkdir .git ; mkdir .git/hooks ; mkdir x ; mkdir x/hooks ; rename x .git ; write .envrc ; \
                   symlink .envrc s ; write s ; write plain ; rename plain .envrc ; link plain .envrc ; \
-                  symlink x .vscode ; mkdir .vscode ; write /proc/self/cwd/.envrc ; rmdir .git ; write .git";
+                  symlink x .vscode ; mkdir .vscode ; write /proc/self/cwd/.envrc ; write /proc/1/mem ; rmdir .git ; write .git";
     let words: Vec<&str> = script.split_whitespace().collect();
     let mut plan = world.plan(&words);
     plan.protect = [".git/hooks", ".envrc", ".vscode"].map(|name| world.work(name)).to_vec();
     let denied = "errno 13";
     let wanted = format!(
-        "ok {denied} ok ok {denied} {denied} ok {denied} ok {denied} {denied} {denied} {denied} {denied} ok {denied}"
+        "ok {denied} ok ok {denied} {denied} ok {denied} ok {denied} {denied} {denied} {denied} {denied} {denied} ok {denied}"
     );
     same!("answers", world.says_under(&plan), wanted);
     for name in [".envrc", ".vscode", ".git/hooks"] {

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use libc::{c_int, c_ulong};
 
-use super::perform::Waiting;
+use super::waiting::Waiting;
 use crate::linux::seccomp::{Arch, name_of};
 use crate::linux::sys::{check_int, process};
 

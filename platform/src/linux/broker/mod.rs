@@ -13,6 +13,7 @@ mod perform;
 mod protect;
 mod resolve;
 mod settings;
+mod waiting;
 
 use std::os::fd::BorrowedFd;
 
@@ -105,7 +106,7 @@ enum Done {
     /// A file was opened; the flags say whether it closes on exec.
     Open(std::os::fd::OwnedFd, c_int),
     /// A pipe without a reader, to be opened when there is one.
-    Waiting(perform::Waiting),
+    Waiting(waiting::Waiting),
     /// Integer arguments only, nothing to decide: the kernel goes on.
     Continue,
 }

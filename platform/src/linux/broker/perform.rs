@@ -4,7 +4,7 @@
 //! and answering calls to the broker.
 //! Invariant: every act names a directory we hold and one part in it, and follows no link in that part.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -16,6 +16,7 @@ use super::caller::Caller;
 use super::protect::{Change, Own, Protected};
 use super::resolve::{Resolver, Spot, Step};
 use super::settings;
+use super::waiting::Waiting;
 use crate::linux::sys::{check, check_int, errno, fd, mount};
 
 /// Masks remembered at once.
@@ -353,48 +354,5 @@ fn refusal_for_directory(kind: Option<u32>, flags: c_int) -> i32 {
         None if making => libc::EISDIR,
         None => libc::ENOENT,
         Some(_) => libc::ENOTDIR,
-    }
-}
-
-/// A pipe to be opened for writing once it has a reader.
-#[derive(Debug)]
-pub(super) struct Waiting {
-    proc: OwnedFd,
-    object: OwnedFd,
-    flags: c_int,
-}
-
-impl Waiting {
-    /// Opens at once if that does not wait, else remembers how to.
-    fn begin(resolver: &Resolver, object: &OwnedFd, flags: c_int) -> io::Result<Done> {
-        let flags = flags & !libc::O_NOFOLLOW;
-        let object = fd::dup_above(object.as_raw_fd(), 3)?;
-        let waiting = Self { proc: fd::dup_above(resolver.proc().as_raw_fd(), 3)?, object, flags };
-        match waiting.try_open() {
-            Some(opened) => Ok(Done::Open(opened?, flags)),
-            None => Ok(Done::Waiting(waiting)),
-        }
-    }
-
-    /// Opens without waiting; `None` while there is no reader and the caller wants to wait.
-    pub(super) fn try_open(&self) -> Option<io::Result<OwnedFd>> {
-        let name = match CString::new(format!("self/fd/{}", self.object.as_raw_fd())) {
-            Ok(name) => name,
-            Err(error) => return Some(Err(error.into())),
-        };
-        match fd::open(self.proc.as_fd(), &name, self.flags | libc::O_NONBLOCK, 0) {
-            Err(error) if error.raw_os_error() == Some(libc::ENXIO) && self.flags & libc::O_NONBLOCK == 0 => {
-                None
-            }
-            Ok(file) if self.flags & libc::O_NONBLOCK == 0 => {
-                Some(fd::set_blocking(file.as_raw_fd()).map(|()| file))
-            }
-            other => Some(other),
-        }
-    }
-
-    /// The caller's flags.
-    pub(super) fn flags(&self) -> c_int {
-        self.flags
     }
 }

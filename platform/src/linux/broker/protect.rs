@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-use crate::linux::mounts::writable_place;
+use crate::linux::sources::writable_place;
 use crate::plan::{Access, InsideNew, MountOp, Place, Plan, ProtectedName, Rights};
 
 /// Directories remembered as made by the launch; what is made beyond that is guarded like the rest.
@@ -102,6 +102,12 @@ impl Protected {
         let held_here = below_private(plan);
         let any = !paths.is_empty() || !names.is_empty() || !held_here.is_empty();
         any.then(|| Self { paths: paths.into_iter().collect(), names, by_first, held_here, proc })
+    }
+
+    /// Whether removing names has to be watched too: names that may stand anywhere cannot all be covered by
+    /// read-only mounts, and rights of a private place must not reach into others.
+    pub(crate) fn watches_removal(&self) -> bool {
+        !self.names.is_empty() || !self.held_here.is_empty()
     }
 
     /// Where the process list is.
@@ -289,6 +295,26 @@ mod tests {
         let guard = guard(&["/w/.git/hooks"]);
         assert!(!change(&guard, "/w/.git"));
         assert!(!change(&guard, "/w"));
+    }
+
+    #[test]
+    fn a_private_directory_lends_no_right_to_remove() {
+        let mut plan = Plan::new("/bin/true", vec!["true".into()]);
+        plan.mounts.push(MountOp::Tmpfs { dest: "/tmp".into(), size: 1, mode: 0o700, code: Code::Allowed });
+        for dest in ["/tmp/w", "/tmp/w/sub"] {
+            let (source, dest) = (dest.into(), dest.into());
+            plan.mounts.push(MountOp::Bind { source, dest, access: Access::ReadWrite, code: Code::Allowed });
+        }
+        let place = |path: &str, rights| Place { path: path.into(), rights };
+        plan.rights = vec![
+            place("/tmp", Rights::WRITE | Rights::REMOVE),
+            place("/tmp/w", Rights::WRITE),
+            place("/tmp/w/sub", Rights::WRITE | Rights::REMOVE),
+        ];
+        let guard = Protected::of(&plan).unwrap();
+        let take = |path: &str| guard.allows_change(Path::new(path), &Own::default(), Change::Take);
+        assert!(take("/tmp/x") && take("/tmp/w/sub/x") && !take("/tmp/w/x"));
+        assert!(change(&guard, "/tmp/w/x"));
     }
 
     #[test]

@@ -177,6 +177,10 @@ impl Resolver {
             if is_proc(at.as_fd())? {
                 match self.own_entry(caller, &name)? {
                     Some(entry) => push_front(&mut rest, entry.as_bytes()),
+                    // What only we may enter is not entered on behalf of another.
+                    None if self.path_of(&at)?.starts_with(&self.ourselves) => {
+                        return Err(errno(libc::EACCES));
+                    }
                     None => at = fd::open(at.as_fd(), &name, libc::O_PATH, 0)?,
                 }
                 continue;

@@ -67,14 +67,19 @@ pub(crate) fn set_attributes(tree: BorrowedFd<'_>, set: u64, recursive: bool) ->
 
 /// Puts a detached tree onto the object `dest` leads to.
 pub(crate) fn attach(tree: BorrowedFd<'_>, dest: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: both paths are the empty string; only descriptors decide.
+    attach_at(tree, dest, c"")
+}
+
+/// Puts a detached tree onto `path` below `start`, not following a link in its last part.
+pub(crate) fn attach_at(tree: BorrowedFd<'_>, start: BorrowedFd<'_>, path: &CStr) -> io::Result<()> {
+    // SAFETY: `path` is NUL-terminated and the other path is the empty string.
     let done = unsafe {
         libc::syscall(
             libc::SYS_move_mount,
             tree.as_raw_fd(),
             c"".as_ptr(),
-            dest.as_raw_fd(),
-            c"".as_ptr(),
+            start.as_raw_fd(),
+            path.as_ptr(),
             MOVE_F_EMPTY | MOVE_T_EMPTY,
         )
     };
@@ -144,6 +149,13 @@ pub(crate) fn change_dir(dir: BorrowedFd<'_>) -> io::Result<()> {
 pub(crate) fn make_dir(start: BorrowedFd<'_>, name: &CStr, mode: u32) -> io::Result<()> {
     // SAFETY: `name` is NUL-terminated.
     check_int(unsafe { libc::mkdirat(start.as_raw_fd(), name.as_ptr(), mode) }).map(drop)
+}
+
+/// Makes an empty file.
+pub(crate) fn make_file(start: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
+    let mode = libc::S_IFREG | 0o644;
+    // SAFETY: `name` is NUL-terminated.
+    check_int(unsafe { libc::mknodat(start.as_raw_fd(), name.as_ptr(), mode, 0) }).map(drop)
 }
 
 /// `symlinkat`.

@@ -1,0 +1,136 @@
+//! The host's side of a view: what is shown, opened before anything is built.
+//!
+//! Answers for opening each source without following a link, and for the binds that shield protected paths. It
+//! leaves building to [`super::mounts`].
+//! Invariant: what was opened is what is shown, whatever happens to the path afterwards.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use crate::linux::mounts::failure;
+use crate::linux::sys::fd::{self, NO_SYMLINKS};
+use crate::linux::sys::{c_path, errno, mount};
+use crate::plan::{Access, MountOp, Plan, Stdio};
+use crate::report::{SetupFailure, Step};
+
+/// Host devices that are safe to show; the last, one's own terminal, only to those who have one.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// The devices this plan shows.
+pub(super) fn devices(plan: &Plan) -> &'static [&'static str] {
+    if plan.stdio == Stdio::Pty { &DEVICES } else { &DEVICES[..5] }
+}
+/// The host objects a view shows, opened before anything is built so that their identity is fixed.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    pub(super) binds: Vec<Option<OwnedFd>>,
+    pub(super) devices: Vec<OwnedFd>,
+    pub(super) protected: Vec<(PathBuf, OwnedFd, Access)>,
+    /// Whether each is a tree of its own already, ready to be put somewhere.
+    pub(super) detached: bool,
+}
+
+/// Where sources are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opener {
+    /// The inner process: by path, with the rights of the user.
+    Inner,
+    /// The launcher, being privileged: as detached trees, so that directories only it may enter can be shown.
+    Outer,
+}
+
+impl Sources {
+    /// Opens every host path the plan shows, and every protected path that exists in a writable place.
+    pub(crate) fn open(plan: &Plan, opener: Opener) -> Result<Self, SetupFailure> {
+        let pin = |path: &Path| pin(path, opener).map_err(|error| failure(Step::Mount, path, &error));
+        let mut binds = Vec::with_capacity(plan.mounts.len());
+        let mut devices = Vec::new();
+        for op in &plan.mounts {
+            binds.push(match op {
+                MountOp::Bind { source, .. } => Some(pin(source)?),
+                MountOp::Dev { .. } => {
+                    for name in self::devices(plan) {
+                        devices.push(pin(&Path::new("/dev").join(name))?);
+                    }
+                    None
+                }
+                MountOp::Tmpfs { .. }
+                | MountOp::Dir { .. }
+                | MountOp::Symlink { .. }
+                | MountOp::File { .. }
+                | MountOp::Proc { .. } => None,
+            });
+        }
+        let mut protected = Vec::new();
+        for (dest, source, access) in shields(plan)? {
+            protected.push((dest, pin(&source)?, access));
+        }
+        Ok(Self { binds, devices, protected, detached: opener == Opener::Outer })
+    }
+}
+
+/// Opens `path` as a place, refusing symbolic links anywhere in it.
+fn pin(path: &Path, opener: Opener) -> io::Result<OwnedFd> {
+    let place = fd::open2(fd::cwd(), &c_path(path)?, libc::O_PATH, 0, NO_SYMLINKS)?;
+    match opener {
+        Opener::Inner => Ok(place),
+        Opener::Outer => mount::clone_tree(place.as_fd(), c""),
+    }
+}
+
+/// Self-binds for the ancestors of existing protected paths, then read-only binds for the paths themselves:
+/// where each appears, what it shows, and how.
+pub(crate) fn shields(plan: &Plan) -> Result<Vec<(PathBuf, PathBuf, Access)>, SetupFailure> {
+    let mut ancestors = BTreeSet::new();
+    let mut holes = BTreeSet::new();
+    for path in &plan.protect {
+        let Some((source, dest)) = writable_place(plan, path) else { continue };
+        let Ok(below) = path.strip_prefix(dest) else { continue };
+        let on_host = source.join(below);
+        match std::fs::symlink_metadata(&on_host) {
+            Ok(meta) if meta.file_type().is_symlink() => {
+                return Err(failure(Step::Protect, &on_host, &errno(libc::ELOOP)));
+            }
+            Ok(_) if below.as_os_str().is_empty() => continue,
+            Ok(_) => {}
+            Err(_) => continue,
+        }
+        holes.insert((path.clone(), on_host));
+        let mut inner = PathBuf::new();
+        let parts: Vec<_> = below.components().collect();
+        for part in &parts[..parts.len() - 1] {
+            inner.push(part);
+            ancestors.insert((dest.join(&inner), source.join(&inner)));
+        }
+    }
+    let open = ancestors.into_iter().map(|(dest, source)| (dest, source, Access::ReadWrite));
+    let shut = holes.into_iter().map(|(dest, source)| (dest, source, Access::ReadOnly));
+    Ok(open.chain(shut).collect())
+}
+
+/// The last bind that shows `path`, if it is writable: its host and inner path.
+pub(crate) fn writable_place<'p>(plan: &'p Plan, path: &Path) -> Option<(&'p Path, &'p Path)> {
+    let mut found = None;
+    for op in &plan.mounts {
+        match op {
+            MountOp::Bind { source, dest, access, .. } if path.starts_with(dest) => {
+                found = (*access == Access::ReadWrite).then_some((source.as_path(), dest.as_path()));
+            }
+            MountOp::Tmpfs { dest, .. } | MountOp::Proc { dest } | MountOp::Dev { dest }
+                if path.starts_with(dest) =>
+            {
+                found = None;
+            }
+            MountOp::Bind { .. }
+            | MountOp::Tmpfs { .. }
+            | MountOp::Proc { .. }
+            | MountOp::Dev { .. }
+            | MountOp::Dir { .. }
+            | MountOp::Symlink { .. }
+            | MountOp::File { .. } => {}
+        }
+    }
+    found
+}
