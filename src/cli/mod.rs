@@ -85,7 +85,10 @@ fn usage(error: &clap::Error) -> ExitCode {
     }
     match ui.answer(error.to_string().trim_end()) {
         Ok(()) => Exit::Fine.into(),
-        Err(_) => Exit::BadInput.into(),
+        Err(error) => {
+            ui.remark(error.to_string());
+            Exit::BadInput.into()
+        }
     }
 }
 
