@@ -98,7 +98,7 @@ fn bytes_that_are_no_text() {
 fn a_file_that_may_not_be_read() {
     let env = TestEnv::new();
     let file = env.write("project/closed.md", "---\ncapabilities: []\n---\n");
-    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0)).expect("chmod");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o000)).expect("chmod");
     if std::fs::read(&file).is_ok() {
         // Root reads everything; the same test runs as an ordinary user too.
         assert!(env.sbx(&["agents", "show", "closed.md"]).contains("[exit 0]"));
