@@ -26,6 +26,7 @@ pub mod cli;
 pub mod decide;
 pub mod doctor;
 pub mod manifest;
+pub mod plan;
 pub mod policy;
 pub mod profile;
 pub mod run;

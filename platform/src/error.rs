@@ -5,6 +5,7 @@
 //! Invariant: an error here means that nothing of the command was executed.
 
 use std::io;
+#[cfg(target_os = "linux")]
 use std::path::Path;
 
 use crate::backend::{Backend, Guarantee};
@@ -57,6 +58,7 @@ pub enum PlatformError {
     },
 }
 
+#[cfg(target_os = "linux")]
 impl PlatformError {
     /// An operation on a path that the kernel refused.
     pub(crate) fn on_path(op: &'static str, path: &Path, source: io::Error) -> Self {

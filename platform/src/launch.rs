@@ -56,6 +56,24 @@ pub fn probe() -> Result<Probe, PlatformError> {
     elsewhere::refuse((), None)
 }
 
+/// The user and group this process acts as.
+#[must_use]
+pub fn ids() -> (u32, u32) {
+    // SAFETY: takes nothing and cannot fail.
+    let user = unsafe { libc::geteuid() };
+    // SAFETY: takes nothing and cannot fail.
+    let group = unsafe { libc::getegid() };
+    (user, group)
+}
+
+/// The system calls no fenced process can make, each with the reason; empty where there is no backend.
+pub fn refused_calls() -> impl Iterator<Item = (&'static str, &'static str)> {
+    #[cfg(target_os = "linux")]
+    return crate::linux::seccomp::refused();
+    #[cfg(not(target_os = "linux"))]
+    std::iter::empty()
+}
+
 /// Acts as an inner part of a launch if this process was started as one; else returns at once.
 ///
 /// To be called first thing in `main`, before any thread is started.

@@ -20,6 +20,7 @@
 //! ```
 
 pub mod backend;
+pub mod elf;
 pub mod error;
 #[cfg(all(target_os = "linux", feature = "test-hooks"))]
 mod hooks;
@@ -34,7 +35,7 @@ pub mod text;
 
 pub use backend::{Backend, Enforcement, Guarantee};
 pub use error::PlatformError;
-pub use launch::{Child, Pipe, launch, probe, spawn, take_over};
+pub use launch::{Child, Pipe, ids, launch, probe, refused_calls, spawn, take_over};
 pub use plan::Plan;
 pub use probe::Probe;
 pub use report::{End, Outcome};

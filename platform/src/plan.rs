@@ -7,7 +7,7 @@
 use std::ffi::OsString;
 use std::ops::BitOr;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::backend::Guarantee;
@@ -22,6 +22,8 @@ pub struct Plan {
     /// Paths that stay as they are even inside a writable place: existing ones cannot be changed, absent
     /// ones cannot be made. Each stands for itself and all below it.
     pub protect: Vec<PathBuf>,
+    /// Names that stay as they are wherever they stand in a writable place.
+    pub protect_names: Vec<ProtectedName>,
     /// The file to execute, as seen inside.
     pub program: PathBuf,
     /// The argument vector, the first being the name the program sees for itself.
@@ -58,6 +60,7 @@ impl Plan {
             mounts: Vec::new(),
             rights: Vec::new(),
             protect: Vec::new(),
+            protect_names: Vec::new(),
             program: program.into(),
             argv,
             env: Vec::new(),
@@ -73,6 +76,31 @@ impl Plan {
             required: Vec::new(),
         }
     }
+}
+
+/// A name, or several in a row, that stays as it is wherever it stands in a writable place.
+///
+/// What lies below a directory that the launch made itself is its own and not protected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProtectedName {
+    /// Consecutive parts of a path; `*` is any one.
+    pub components: Vec<OsString>,
+    /// Paths of this name that may be changed after all, each with all below it.
+    pub except: Vec<PathBuf>,
+    /// What may be made below a directory that the launch itself made under the first of several parts.
+    pub inside_new: InsideNew,
+}
+
+/// What may be made under a protected name, when the directory that starts it is new.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InsideNew {
+    /// Nothing.
+    Nothing,
+    /// Directories, and files whose names end so.
+    Ending(OsString),
+    /// A file of settings, put in place by renaming, in which only these keys occur (`section.key`; a `*` stands
+    /// for a subsection or any key).
+    Settings(Vec<String>),
 }
 
 /// One step in putting the file tree together.
@@ -129,6 +157,22 @@ pub enum MountOp {
         /// Where it appears inside, usually `/dev`.
         dest: PathBuf,
     },
+}
+
+impl MountOp {
+    /// Where it appears inside.
+    #[must_use]
+    pub fn dest(&self) -> &Path {
+        match self {
+            Self::Bind { dest, .. }
+            | Self::Tmpfs { dest, .. }
+            | Self::Dir { dest }
+            | Self::Symlink { dest, .. }
+            | Self::File { dest, .. }
+            | Self::Proc { dest }
+            | Self::Dev { dest } => dest,
+        }
+    }
 }
 
 /// Whether a bound place can be changed.

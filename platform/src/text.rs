@@ -13,7 +13,8 @@ use std::time::Duration;
 use crate::backend::Guarantee;
 use crate::error::PlatformError;
 use crate::plan::{
-    Access, Code, Exec, Identity, Limits, MountOp, Network, Place, Plan, Rights, Stdio, UnixSockets,
+    Access, Code, Exec, Identity, InsideNew, Limits, MountOp, Network, Place, Plan, ProtectedName, Rights,
+    Stdio, UnixSockets,
 };
 
 /// Letters for [`Rights`], in the order of their bits.
@@ -47,6 +48,17 @@ pub fn write(plan: &Plan) -> String {
     }
     for path in &plan.protect {
         line("protect", &[path.as_os_str()]);
+    }
+    for name in &plan.protect_names {
+        let parts = PathBuf::from_iter(&name.components);
+        let inside = match &name.inside_new {
+            InsideNew::Nothing => OsString::from("nothing"),
+            InsideNew::Ending(ending) => [OsStr::new("ending "), ending].into_iter().collect(),
+            InsideNew::Settings(keys) => format!("settings {}", keys.join(" ")).into(),
+        };
+        let mut fields: Vec<&OsStr> = vec![&inside, parts.as_os_str()];
+        fields.extend(name.except.iter().map(|except| except.as_os_str()));
+        line("protect-name", &fields);
     }
     for number in &plan.pass_fds {
         line("pass", &[number.to_string().as_ref()]);
@@ -112,6 +124,15 @@ pub fn parse(text: &str) -> Result<Plan, PlatformError> {
     Ok(plan)
 }
 
+fn inside_new(text: &str) -> Option<InsideNew> {
+    match text.split_once(' ').unwrap_or((text, "")) {
+        ("nothing", "") => Some(InsideNew::Nothing),
+        ("ending", ending) => Some(InsideNew::Ending(ending.into())),
+        ("settings", keys) => Some(InsideNew::Settings(keys.split(' ').map(String::from).collect())),
+        _ => None,
+    }
+}
+
 fn read_line(line: &str, plan: &mut Plan) -> Option<()> {
     let mut words = line.split(' ');
     let word = words.next()?;
@@ -130,6 +151,11 @@ fn read_line(line: &str, plan: &mut Plan) -> Option<()> {
             plan.rights.push(Place { path: path.into(), rights: from_letters(text(0)?)? });
         }
         ("protect", [path]) => plan.protect.push(path.into()),
+        ("protect-name", [inside, parts, except @ ..]) => plan.protect_names.push(ProtectedName {
+            components: PathBuf::from(parts).iter().map(OsStr::to_owned).collect(),
+            except: except.iter().map(PathBuf::from).collect(),
+            inside_new: inside_new(inside.to_str()?)?,
+        }),
         ("pass", [_]) => plan.pass_fds.push(text(0)?.parse().ok()?),
         ("stdio", [_]) => {
             plan.stdio = find([Stdio::Inherit, Stdio::Capture, Stdio::Pty], stdio_word, text(0)?)?;
@@ -316,7 +342,15 @@ mod tests {
             MountOp::Dev { dest: "/dev".into() },
         ];
         plan.rights = vec![Place { path: odd.clone(), rights: Rights::READ | Rights::REMOVE }];
-        plan.protect = vec![odd];
+        plan.protect = vec![odd.clone()];
+        let settings = InsideNew::Settings(vec![String::from("a.b"), String::from("c.*.d")]);
+        plan.protect_names = [InsideNew::Nothing, InsideNew::Ending(".sample".into()), settings]
+            .map(|inside_new| ProtectedName {
+                components: vec![".git".into(), "*".into()],
+                except: vec![odd.clone()],
+                inside_new,
+            })
+            .to_vec();
         plan.pass_fds = vec![7];
         plan.stdio = Stdio::Capture;
         plan.exec = Exec::Listed;

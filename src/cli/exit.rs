@@ -11,6 +11,8 @@ pub enum Exit {
     Denied,
     /// Bad input: arguments, a record, a request.
     BadInput,
+    /// What a fenced command ended with.
+    Status(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -19,6 +21,7 @@ impl From<Exit> for ExitCode {
             Exit::Fine => 0,
             Exit::Denied => 1,
             Exit::BadInput => 2,
+            Exit::Status(status) => status,
         })
     }
 }

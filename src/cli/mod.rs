@@ -6,6 +6,7 @@ mod check;
 mod docs;
 mod edit;
 mod error;
+mod exec;
 mod exit;
 mod explain;
 mod new;
@@ -39,6 +40,12 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run a command behind an agent's fence.
+    Exec(exec::Exec),
+    /// Run shell text behind an agent's fence.
+    Eval(exec::Eval),
+    /// Open a shell behind an agent's fence.
+    Shell(exec::Shell),
     /// List, read, write and trust agents' records.
     #[command(subcommand)]
     Agents(agents::Agents),
@@ -62,6 +69,7 @@ enum Command {
 /// Runs the program.
 #[must_use]
 pub fn main() -> ExitCode {
+    sbx_platform::take_over(std::env::args_os());
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
@@ -81,7 +89,11 @@ fn usage(error: &clap::Error) -> ExitCode {
     let ui = Ui::new(Colour::Never, false);
     if error.use_stderr() {
         ui.remark(error.to_string());
-        return Exit::BadInput.into();
+        // A launcher's own mistakes must not look like the command's.
+        let launches = std::env::args_os()
+            .nth(1)
+            .is_some_and(|name| name == "exec" || name == "eval" || name == "shell");
+        return if launches { Exit::Status(125).into() } else { Exit::BadInput.into() };
     }
     match ui.answer(error.to_string().trim_end()) {
         Ok(()) => Exit::Fine.into(),
@@ -94,6 +106,9 @@ fn usage(error: &clap::Error) -> ExitCode {
 
 fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
     match command {
+        Command::Exec(command) => Ok(command.run(ui)),
+        Command::Eval(command) => Ok(command.run(ui)),
+        Command::Shell(command) => Ok(command.run(ui)),
         Command::Agents(command) => command.run(ui),
         Command::Check(command) => command.run(ui),
         Command::Explain(command) => command.run(ui),

@@ -18,8 +18,11 @@ pub const BUILTIN_AGENTS: &[File] = files! { agents:
 
 /// Every other shipped file.
 pub const FILES: &[File] = files! { base:
+    "base/inert-git-keys.txt",
+    "base/linux.txt",
     "base/protected.txt",
     "base/shared-hosts.txt",
+    "commands/helpers.txt",
     "providers/tools.txt",
 };
 

@@ -1,15 +1,11 @@
 //! Host suffixes below which anyone can have a name.
 
+use super::system::rows;
 use std::sync::LazyLock;
 
 /// The shipped list of shared suffixes.
 pub static SHARED_HOSTS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let lines = include_str!("../../profiles/base/shared-hosts.txt").lines();
-    lines
-        .filter_map(|line| line.split('|').next())
-        .map(str::trim)
-        .filter(|s| !s.is_empty() && !s.starts_with('#'))
-        .collect()
+    rows(include_str!("../../profiles/base/shared-hosts.txt")).filter_map(|mut cells| cells.next()).collect()
 });
 
 /// Second-level labels under which countries register names.

@@ -1,5 +1,6 @@
 //! Protected paths: what runs code on the user's behalf later.
 
+use super::system::rows;
 use std::path::{Component, Path};
 use std::sync::LazyLock;
 
@@ -16,7 +17,7 @@ pub enum Opening {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProtectedPath {
-    /// Consecutive components, wherever they stand in a tree.
+    /// Consecutive components, wherever they stand in a tree; `*` is any one.
     pub components: Vec<&'static str>,
     /// Who may open it.
     pub opening: Opening,
@@ -25,15 +26,15 @@ pub struct ProtectedPath {
 }
 
 /// The shipped list, read from `profiles/base/protected.txt`.
-pub static PROTECTED: LazyLock<Vec<ProtectedPath>> =
-    LazyLock::new(|| include_str!("../../profiles/base/protected.txt").lines().filter_map(row).collect());
-
-fn row(line: &'static str) -> Option<ProtectedPath> {
-    let mut cells = line.split('|').map(str::trim);
-    let path = cells.next().filter(|path| !path.is_empty() && !path.starts_with('#'))?;
-    let opening = if cells.next()? == "named" { Opening::Named } else { Opening::Never };
-    Some(ProtectedPath { components: path.split('/').collect(), opening, why: cells.next()? })
-}
+pub static PROTECTED: LazyLock<Vec<ProtectedPath>> = LazyLock::new(|| {
+    rows(include_str!("../../profiles/base/protected.txt"))
+        .filter_map(|mut cells| {
+            let components = cells.next()?.split('/').collect();
+            let opening = if cells.next()? == "named" { Opening::Named } else { Opening::Never };
+            Some(ProtectedPath { components, opening, why: cells.next()? })
+        })
+        .collect()
+});
 
 impl ProtectedPath {
     /// The part of `path` that ends with the protected name, when `path` is that or lies below it.
@@ -42,11 +43,11 @@ impl ProtectedPath {
         let wanted = self.components.len();
         let depth = path.components().count();
         (0..depth.saturating_sub(wanted - 1)).find_map(|skip| {
-            let same = path
-                .components()
-                .skip(skip)
-                .zip(&self.components)
-                .all(|(component, name)| component == Component::Normal(name.as_ref()));
+            let same =
+                path.components().skip(skip).zip(&self.components).all(|(component, name)| match component {
+                    Component::Normal(found) => *name == "*" || found == *name,
+                    _ => false,
+                });
             same.then(|| path.ancestors().nth(depth - skip - wanted)).flatten()
         })
     }
@@ -76,5 +77,10 @@ mod tests {
         assert_eq!(find(".git/hooks", "/w/.git/hooksx"), None);
         assert_eq!(find(".git/hooks", "/w/.git"), None);
         assert_eq!(find(".bashrc", "/.bashrc").unwrap(), "/.bashrc");
+        assert_eq!(
+            find(".git/modules/*/hooks", "/w/.git/modules/m/hooks/x").unwrap(),
+            "/w/.git/modules/m/hooks"
+        );
+        assert_eq!(find(".git/modules/*/hooks", "/w/.git/modules/m/objects/x"), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Tools on the provider's side, and what narrows them.
 
+use super::system::rows;
 use std::sync::LazyLock;
 
 /// What narrows a provider's tool.
@@ -26,13 +27,12 @@ pub struct ProviderTool {
 }
 
 /// The shipped list.
-pub static PROVIDER_TOOLS: LazyLock<Vec<ProviderTool>> =
-    LazyLock::new(|| include_str!("../../profiles/providers/tools.txt").lines().filter_map(row).collect());
-
-fn row(line: &'static str) -> Option<ProviderTool> {
-    let mut cells = line.split('|').map(str::trim);
-    let provider = cells.next().filter(|cell| !cell.is_empty() && !cell.starts_with('#'))?;
-    let tool = cells.next()?;
-    let narrowing = if cells.next()? == "net.get" { Narrowing::NetGet } else { Narrowing::Explicit };
-    Some(ProviderTool { provider, tool, narrowing, why: cells.next()? })
-}
+pub static PROVIDER_TOOLS: LazyLock<Vec<ProviderTool>> = LazyLock::new(|| {
+    rows(include_str!("../../profiles/providers/tools.txt"))
+        .filter_map(|mut cells| {
+            let (provider, tool) = (cells.next()?, cells.next()?);
+            let narrowing = if cells.next()? == "net.get" { Narrowing::NetGet } else { Narrowing::Explicit };
+            Some(ProviderTool { provider, tool, narrowing, why: cells.next()? })
+        })
+        .collect()
+});

@@ -1,5 +1,9 @@
-//! sbx in the live world: who is asking, where, and with which configuration.
+//! sbx in the live world: who is asking, where, with which configuration, and running what is permitted.
 
+mod launch;
+mod live;
 mod setting;
 
+pub use launch::{Ran, RunError, exit_status, outcome_json, run};
+pub use live::Live;
 pub use setting::{Agent, Setting, SettingError};

@@ -9,20 +9,21 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::PlatformError;
 use crate::linux::keeper::FAILED;
+use crate::linux::message::Message;
 use crate::linux::native::hold_on;
 use crate::linux::stage::Stage;
 use crate::linux::supervise::Started;
 use crate::linux::sys::process::{self, Fork};
-use crate::linux::sys::{fd, socket};
+use crate::linux::sys::{c_path, fd, socket};
 use crate::plan::{MountOp, Place, Plan, Rights};
-use crate::report::{Message, SetupFailure, Step};
+use crate::report::{SetupFailure, Step};
 
 /// Device nodes that stay in reach.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
@@ -34,8 +35,10 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
+    /// A new directory, in the user's run-time directory if there is one: that is memory and goes with the session.
     fn make() -> io::Result<Self> {
-        let base = std::env::temp_dir();
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir());
+        let base = runtime.unwrap_or_else(std::env::temp_dir);
         for attempt in 0..100 {
             let dir = base.join(format!("sbx-{}-{attempt}", process::own_pid()));
             match fs::DirBuilder::new().mode(0o700).create(&dir) {
@@ -55,14 +58,16 @@ impl Drop for Scratch {
 }
 
 /// The plan in host terms: rights on host paths, and variables that point at private directories.
-pub(crate) fn translate(plan: &Plan) -> Result<(Plan, Scratch), PlatformError> {
+pub(crate) fn translate(plan: &Plan) -> Result<(Plan, Option<Scratch>), PlatformError> {
     let wrap = |error| PlatformError::on("make", "a private directory", error);
-    let scratch = Scratch::make().map_err(wrap)?;
+    let private = plan.mounts.iter().any(|op| matches!(op, MountOp::Tmpfs { .. }));
+    let scratch = private.then(Scratch::make).transpose().map_err(wrap)?;
     let mut shown: Vec<(PathBuf, PathBuf)> = Vec::new();
     for (index, op) in plan.mounts.iter().enumerate() {
         match op {
             MountOp::Bind { source, dest, .. } => shown.push((dest.clone(), source.clone())),
             MountOp::Tmpfs { dest, .. } => {
+                let Some(scratch) = &scratch else { continue };
                 let dir = scratch.dir.join(index.to_string());
                 fs::DirBuilder::new().mode(0o700).create(&dir).map_err(wrap)?;
                 shown.push((dest.clone(), dir));
@@ -155,38 +160,49 @@ pub(crate) fn start(stage: Stage, stdio: [OwnedFd; 3], waits: bool) -> Result<St
     }
 }
 
-/// Kills every child of this process but those in `spare`, and theirs as they come to us, until none is left.
-pub(crate) fn kill_children(spare: &[i32]) {
-    for _ in 0..10_000 {
-        let doomed: Vec<i32> = children().into_iter().filter(|pid| !spare.contains(pid)).collect();
-        if doomed.is_empty() {
-            return;
-        }
-        for pid in &doomed {
-            let _ = process::kill(*pid, libc::SIGKILL);
-        }
-        for pid in doomed {
-            let _ = process::reap(pid, 0);
-        }
-    }
+/// A view of this process's children that works after it has been restricted.
+#[derive(Debug)]
+pub(crate) struct Children {
+    list: OwnedFd,
 }
 
-/// The children of this process.
-pub(crate) fn children() -> Vec<i32> {
-    let own = process::own_pid();
-    let Ok(path) = crate::linux::sys::c_path(Path::new(&format!("/proc/self/task/{own}/children"))) else {
-        return Vec::new();
-    };
-    let Ok(file) = fd::open(fd::cwd(), &path, libc::O_RDONLY, 0) else { return Vec::new() };
-    let mut text = Vec::new();
-    let mut buffer = [0; 4096];
-    while let Ok(length) = fd::read(std::os::fd::AsRawFd::as_raw_fd(&file), &mut buffer) {
-        if length == 0 {
-            break;
-        }
-        text.extend_from_slice(&buffer[..length]);
+impl Children {
+    /// The children of this process, from now on.
+    pub(crate) fn of_self() -> io::Result<Self> {
+        let path = c_path(Path::new(&format!("/proc/self/task/{}/children", process::own_pid())))?;
+        Ok(Self { list: fd::open(fd::cwd(), &path, libc::O_RDONLY, 0)? })
     }
-    String::from_utf8_lossy(&text).split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+
+    /// The descriptor it needs.
+    pub(crate) fn raw(&self) -> RawFd {
+        self.list.as_raw_fd()
+    }
+
+    /// Their numbers.
+    pub(crate) fn numbers(&self) -> Vec<i32> {
+        let mut text = Vec::new();
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = fd::read_at(self.raw(), &mut buffer, text.len() as i64) {
+            text.extend_from_slice(&buffer[..length]);
+        }
+        String::from_utf8_lossy(&text).split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+    }
+
+    /// Kills every child but those in `spare`, and theirs as they come to us, until none is left.
+    pub(crate) fn kill(&self, spare: &[i32]) {
+        for _ in 0..10_000 {
+            let doomed: Vec<i32> = self.numbers().into_iter().filter(|pid| !spare.contains(pid)).collect();
+            if doomed.is_empty() {
+                return;
+            }
+            for pid in &doomed {
+                let _ = process::kill(*pid, libc::SIGKILL);
+            }
+            for pid in doomed {
+                let _ = process::reap(pid, 0);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -214,7 +230,7 @@ mod tests {
         ];
         plan.env = vec![("TMPDIR".into(), "/tmp".into()), ("PATH".into(), "/usr/bin:/bin".into())];
         let (host, scratch) = translate(&plan).unwrap();
-        let tmp = scratch.dir.join("2");
+        let tmp = scratch.unwrap().dir.join("2");
         let place = |path: &str, rights| Place { path: path.into(), rights };
         assert_eq!(
             host.rights,

@@ -15,13 +15,14 @@ use std::path::{Path, PathBuf};
 
 use crate::error::PlatformError;
 use crate::linux::keeper::FAILED;
+use crate::linux::message::Message;
 use crate::linux::mounts;
 use crate::linux::native::{self, hold_on};
 use crate::linux::supervise::Started;
 use crate::linux::sys::process::{self, Fork};
 use crate::linux::sys::{c_path, check_int, fd, socket};
 use crate::plan::{Access, MountOp, Plan};
-use crate::report::{Message, SetupFailure, Step};
+use crate::report::{SetupFailure, Step};
 use crate::text;
 
 /// Where a bubblewrap is looked for; never through `PATH`.

@@ -10,10 +10,11 @@ use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::backend::Backend;
 use crate::linux::keeper::FAILED;
+use crate::linux::message::Message;
 use crate::linux::stage::{Stage, Surroundings};
 use crate::linux::sys::{fd, process, signal, socket};
 use crate::linux::{bwrap, landlock, native, spawn};
-use crate::report::{Message, Outcome, SetupFailure, Step};
+use crate::report::{Outcome, SetupFailure, Step};
 use crate::text;
 
 /// Acts on a hidden word in `arguments`; returns only if there is none.

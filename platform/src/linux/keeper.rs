@@ -8,11 +8,11 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use libc::{c_int, pid_t};
 
-use crate::linux::bare;
+use crate::linux::bare::Children;
 use crate::linux::broker::{Broker, Protected};
+use crate::linux::message::{MESSAGE_MAX, Message};
 use crate::linux::seccomp::{self, Instruction};
 use crate::linux::sys::{fd, process, signal, socket};
-use crate::report::{MESSAGE_MAX, Message};
 
 /// Exit status of a stage that could not start the command; the report says why.
 pub(crate) const FAILED: c_int = 125;
@@ -28,8 +28,8 @@ pub(crate) struct Keeper {
     pub(crate) listener: Option<OwnedFd>,
     /// What the broker guards.
     pub(crate) protected: Option<Protected>,
-    /// Whether the kernel kills the rest when this process ends.
-    pub(crate) own_namespace: bool,
+    /// Whom to end with the command, where the kernel does not.
+    pub(crate) brood: Option<Children>,
 }
 
 impl Keeper {
@@ -49,7 +49,6 @@ impl Keeper {
             },
             _ => None,
         };
-        self.tell(&Message::Running);
         let mut set = [
             watch(self.line.as_raw_fd()),
             watch(children.raw()),
@@ -79,7 +78,8 @@ impl Keeper {
     /// Closes everything but the lines it listens on.
     fn let_go(&self, children: &signal::Collected) {
         let listener = self.listener.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-        let mut kept = [self.line.as_raw_fd(), listener, children.raw()];
+        let brood = self.brood.as_ref().map_or(-1, Children::raw);
+        let mut kept = [self.line.as_raw_fd(), listener, children.raw(), brood];
         kept.sort_unstable();
         let mut from = 0;
         for keep in kept.into_iter().filter(|keep| *keep >= 0) {
@@ -111,8 +111,8 @@ impl Keeper {
 
     /// Leaves, and takes every other process of the launch along.
     fn depart(&self, status: c_int) -> ! {
-        if !self.own_namespace {
-            bare::kill_children(&[]);
+        if let Some(brood) = &self.brood {
+            brood.kill(&[]);
         }
         process::leave(status)
     }

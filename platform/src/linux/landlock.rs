@@ -117,8 +117,13 @@ pub(crate) fn restrict(level: u32, places: &[Place], tcp: Tcp) -> Result<(), Set
     };
     let root = Path::new("/");
     let ruleset = create(level, tcp).map_err(|error| fail(root, &error))?;
-    for place in places {
-        add(&ruleset, level, place).map_err(|error| fail(&place.path, &error))?;
+    for (index, place) in places.iter().enumerate() {
+        let same = |other: &&Place| other.path == place.path;
+        if places[..index].iter().any(|other| same(&other)) {
+            continue;
+        }
+        let rights = places[index..].iter().filter(same).fold(Rights::NONE, |all, other| all | other.rights);
+        add(&ruleset, level, &place.path, rights).map_err(|error| fail(&place.path, &error))?;
     }
     // SAFETY: a descriptor and an integer.
     check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) })
@@ -139,13 +144,13 @@ fn create(level: u32, tcp: Tcp) -> io::Result<OwnedFd> {
     fd::own(check(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const attr, size, 0) })?)
 }
 
-fn add(ruleset: &OwnedFd, level: u32, place: &Place) -> io::Result<()> {
+fn add(ruleset: &OwnedFd, level: u32, path: &Path, rights: Rights) -> io::Result<()> {
     const PATH_BENEATH: u32 = 1;
-    let target = match fd::open(fd::cwd(), &c_path(&place.path)?, libc::O_PATH, 0) {
+    let target = match fd::open(fd::cwd(), &c_path(path)?, libc::O_PATH, 0) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other?,
     };
-    let mut allowed = translate(place.rights) & known(level);
+    let mut allowed = translate(rights) & known(level);
     if fd::stat(target.as_raw_fd())?.st_mode & libc::S_IFMT != libc::S_IFDIR {
         allowed &= ON_FILES;
     }

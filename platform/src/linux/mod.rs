@@ -13,11 +13,12 @@ pub(crate) mod entry;
 mod keeper;
 pub(crate) mod landlock;
 mod limits;
+mod message;
 mod mounts;
 mod native;
 pub(crate) mod probe;
 mod relay;
-mod seccomp;
+pub(crate) mod seccomp;
 pub(crate) mod spawn;
 mod stage;
 mod supervise;
@@ -29,6 +30,7 @@ use std::time::Instant;
 
 use crate::backend::{Backend, Enforcement};
 use crate::error::PlatformError;
+use crate::linux::bare::Children;
 use crate::linux::cgroup::Group;
 use crate::linux::native::Gate;
 use crate::linux::probe::Facts;
@@ -80,7 +82,13 @@ fn is_closed(error: &PlatformError) -> bool {
 /// in them away, and some helpers fail as a whole. Nothing has run then.
 fn is_closed_inside(outcome: &Outcome) -> bool {
     let End::Setup(failure) = &outcome.end else { return false };
-    matches!(failure.step, Step::Identity | Step::Hostname | Step::Loopback | Step::Root | Step::Helper)
+    // Where parts of /proc are masked, as in most containers, a new one cannot be mounted.
+    let masked = failure.step == Step::Mount && failure.errno == libc::EPERM;
+    masked
+        || matches!(
+            failure.step,
+            Step::Identity | Step::Hostname | Step::Loopback | Step::Root | Step::Helper
+        )
 }
 
 fn launch_behind(plan: &Plan, backend: Backend, leash: Option<&OwnedFd>) -> Result<Outcome, PlatformError> {
@@ -96,7 +104,7 @@ fn launch_behind(plan: &Plan, backend: Backend, leash: Option<&OwnedFd>) -> Resu
     let arranged = relay::arrange(plan)?;
     let translated = (backend == Backend::Landlock).then(|| bare::translate(plan)).transpose()?;
     let plan = translated.as_ref().map_or(plan, |(host, _)| host);
-    let spared = if backend == Backend::Landlock { adopt()? } else { Vec::new() };
+    let brood = (backend == Backend::Landlock).then(adopt).transpose()?;
     let surroundings = Surroundings { namespaces: backend != Backend::Landlock, landlock };
     let prepare = || Stage::prepare(plan, surroundings, signals.mask_before());
     let birthplace = group.as_ref().and_then(Group::birthplace);
@@ -117,8 +125,8 @@ fn launch_behind(plan: &Plan, backend: Backend, leash: Option<&OwnedFd>) -> Resu
         admit(group, &started)?;
     }
     let finished = supervise::wait(plan, started, &signals, leash, arranged.relays)?;
-    if backend == Backend::Landlock {
-        bare::kill_children(&spared);
+    if let Some((children, spared)) = brood {
+        children.kill(&spared);
     }
     Ok(outcome(finished, group.as_ref(), begun, enforcement))
 }
@@ -131,7 +139,7 @@ fn promise(
     group: Option<&Group>,
 ) -> Result<Enforcement, PlatformError> {
     let facts = Facts::of(landlock, group);
-    let enforcement = Enforcement { backend, given: facts.given(backend, plan.unix_sockets), landlock };
+    let enforcement = Enforcement { backend, given: facts.given(backend, plan), landlock };
     match plan.required.iter().find(|required| !enforcement.has(**required)) {
         Some(missing) => Err(PlatformError::Missing { backend, missing: *missing }),
         None => Ok(enforcement),
@@ -139,10 +147,12 @@ fn promise(
 }
 
 /// Makes orphans of the launch come to us; answers with the children that are none of ours to end.
-fn adopt() -> Result<Vec<i32>, PlatformError> {
-    process::prctl(libc::PR_SET_CHILD_SUBREAPER, 1)
-        .map_err(|error| PlatformError::on("adopt", "orphans", error))?;
-    Ok(bare::children())
+fn adopt() -> Result<(Children, Vec<i32>), PlatformError> {
+    let wrap = |error| PlatformError::on("adopt", "orphans", error);
+    process::prctl(libc::PR_SET_CHILD_SUBREAPER, 1).map_err(wrap)?;
+    let children = Children::of_self().map_err(wrap)?;
+    let spared = children.numbers();
+    Ok((children, spared))
 }
 
 /// Moves the waiting inner process into its group and lets it go on.
@@ -159,10 +169,8 @@ fn admit(group: &Group, started: &Started) -> Result<(), PlatformError> {
 
 fn outcome(finished: Finished, group: Option<&Group>, begun: Instant, enforcement: Enforcement) -> Outcome {
     let starved = group.is_some_and(Group::ran_out_of_memory);
-    let end = match finished.end {
-        End::Signaled(libc::SIGKILL) if starved => End::Limit(Limit::Memory),
-        other => other,
-    };
+    let killed = finished.end == End::Signaled(libc::SIGKILL);
+    let end = if killed && starved { End::Limit(Limit::Memory) } else { finished.end };
     let mut collected = finished.collected.into_iter();
     Outcome {
         end,

@@ -9,20 +9,25 @@ use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use crate::linux::sys::fd::{self, BENEATH, NO_SYMLINKS};
 use crate::linux::sys::mount::{self, NODEV, NOEXEC, NOSUID, RDONLY};
 use crate::linux::sys::{c_path, errno};
-use crate::plan::{Access, Code, MountOp, Plan};
+use crate::plan::{Access, Code, MountOp, Plan, Stdio};
 use crate::report::{SetupFailure, Step};
 
 /// Bytes of the root file system, which only holds directories, links and small files.
 const ROOT_SIZE: &CStr = c"16777216";
 /// Shared memory when the plan names no size.
 pub(crate) const SHARED_MEMORY: u64 = 64 << 20;
-/// Host devices that are safe to show.
-const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+/// Host devices that are safe to show; the last, one's own terminal, only to those who have one.
+const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
+
+/// The devices this plan shows.
+fn devices(plan: &Plan) -> &'static [&'static str] {
+    if plan.stdio == Stdio::Pty { &DEVICES } else { &DEVICES[..5] }
+}
 /// Parts of `/proc` that real user 0 could write to without any privilege.
 const PROC_KNOBS: [&CStr; 6] = [c"sys", c"sysrq-trigger", c"irq", c"bus", c"fs", c"acpi"];
 
@@ -55,7 +60,7 @@ impl Sources {
             binds.push(match op {
                 MountOp::Bind { source, .. } => Some(pin(source)?),
                 MountOp::Dev { .. } => {
-                    for name in DEVICES {
+                    for name in self::devices(plan) {
                         devices.push(pin(&Path::new("/dev").join(name))?);
                     }
                     None
@@ -145,6 +150,8 @@ struct View<'p> {
     root: OwnedFd,
     /// Devices numbers of file systems made here: the only ones on which a mount point may be created.
     own: Vec<u64>,
+    /// Directories made here, and not covered since by something of the host.
+    made: BTreeSet<PathBuf>,
     real_root: bool,
     detached: bool,
 }
@@ -158,11 +165,18 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
     let proc = fd::open(fd::cwd(), c"/proc", libc::O_PATH | libc::O_DIRECTORY, 0).map_err(at_root)?;
     mount::attach(root.as_fd(), proc.as_fd()).map_err(at_root)?;
     let own = vec![fd::stat(root.as_raw_fd()).map_err(at_root)?.st_dev];
-    let mut view = View { plan, root, own, real_root, detached: sources.detached };
+    let mut view = View {
+        plan,
+        root,
+        own,
+        made: BTreeSet::from([PathBuf::from("/")]),
+        real_root,
+        detached: sources.detached,
+    };
     let mut devices = sources.devices.iter();
     for (op, source) in plan.mounts.iter().zip(&sources.binds) {
         view.apply(op, source.as_ref(), &mut devices)
-            .map_err(|error| failure(Step::Mount, dest_of(op), &error))?;
+            .map_err(|error| failure(Step::Mount, op.dest(), &error))?;
     }
     for (dest, source, access) in &sources.protected {
         view.protect(dest, source, *access).map_err(|error| failure(Step::Protect, dest, &error))?;
@@ -173,18 +187,6 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
 
 fn failure(step: Step, path: &Path, error: &io::Error) -> SetupFailure {
     SetupFailure { step, object: path.display().to_string(), errno: crate::linux::sys::number(error) }
-}
-
-fn dest_of(op: &MountOp) -> &Path {
-    match op {
-        MountOp::Bind { dest, .. }
-        | MountOp::Tmpfs { dest, .. }
-        | MountOp::Dir { dest }
-        | MountOp::Symlink { dest, .. }
-        | MountOp::File { dest, .. }
-        | MountOp::Proc { dest }
-        | MountOp::Dev { dest } => dest,
-    }
 }
 
 fn code_bits(code: Code) -> u64 {
@@ -226,33 +228,32 @@ impl View<'_> {
         }
     }
 
-    /// `source` as a tree that can be put somewhere.
-    fn tree(&self, source: &OwnedFd) -> io::Result<OwnedFd> {
+    /// Gives `source` the attributes `bits` and puts it at `dest`.
+    fn put(&self, source: &OwnedFd, dest: BorrowedFd<'_>, bits: u64) -> io::Result<()> {
         if self.detached {
-            return fd::dup_above(source.as_raw_fd(), 3);
+            mount::set_attributes(source.as_fd(), bits, true)?;
+            return mount::attach(source.as_fd(), dest);
         }
-        mount::clone_tree(source.as_fd(), c"")
+        let tree = mount::clone_tree(source.as_fd(), c"")?;
+        mount::set_attributes(tree.as_fd(), bits, true)?;
+        mount::attach(tree.as_fd(), dest)
     }
 
-    fn bind(&self, source: &OwnedFd, dest: &Path, bits: u64) -> io::Result<()> {
-        let tree = self.tree(source)?;
-        mount::set_attributes(tree.as_fd(), bits, true)?;
+    fn bind(&mut self, source: &OwnedFd, dest: &Path, bits: u64) -> io::Result<()> {
         let is_dir = fd::stat(source.as_raw_fd())?.st_mode & libc::S_IFMT == libc::S_IFDIR;
         let point = if is_dir { self.ensure_dir(dest)? } else { self.ensure_file(dest)? };
-        mount::attach(tree.as_fd(), point.as_fd())
+        self.made.retain(|made| !made.starts_with(dest));
+        self.put(source, point.as_fd(), bits)
     }
 
     fn protect(&self, dest: &Path, source: &OwnedFd, access: Access) -> io::Result<()> {
         let (_, place) = writable_place(self.plan, dest).ok_or_else(|| errno(libc::EINVAL))?;
-        let code = self.plan.mounts.iter().rev().find_map(|op| match op {
-            MountOp::Bind { dest, code, .. } if dest == place => Some(*code),
-            _ => None,
+        let code = self.plan.mounts.iter().rev().find_map(|op| {
+            let MountOp::Bind { dest, code, .. } = op else { return None };
+            (dest == place).then_some(*code)
         });
         let bits = NOSUID | NODEV | access_bits(access) | code_bits(code.unwrap_or(Code::Refused));
-        let tree = self.tree(source)?;
-        mount::set_attributes(tree.as_fd(), bits, true)?;
-        let point = self.find(dest)?;
-        mount::attach(tree.as_fd(), point.as_fd())
+        self.put(source, self.find(dest)?.as_fd(), bits)
     }
 
     fn tmpfs(&mut self, dest: &Path, size: u64, mode: u32, code: Code) -> io::Result<()> {
@@ -261,10 +262,11 @@ impl View<'_> {
         let options = [(c"size", size.as_c_str()), (c"mode", mode.as_c_str())];
         let tree = mount::new_filesystem(c"tmpfs", &options, NOSUID | NODEV | code_bits(code))?;
         self.own.push(fd::stat(tree.as_raw_fd())?.st_dev);
-        mount::attach(tree.as_fd(), self.ensure_dir(dest)?.as_fd())
+        let point = self.ensure_dir(dest)?;
+        mount::attach(tree.as_fd(), point.as_fd())
     }
 
-    fn file(&self, dest: &Path, data: &[u8]) -> io::Result<()> {
+    fn file(&mut self, dest: &Path, data: &[u8]) -> io::Result<()> {
         let (parent, name) = self.parent_of(dest)?;
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
         let file = fd::open2(parent.as_fd(), &name, flags, 0o644, NO_SYMLINKS | BENEATH)?;
@@ -275,7 +277,7 @@ impl View<'_> {
         Ok(())
     }
 
-    fn proc(&self, dest: &Path) -> io::Result<()> {
+    fn proc(&mut self, dest: &Path) -> io::Result<()> {
         let tree = mount::new_filesystem(c"proc", &[], NOSUID | NODEV | NOEXEC)?;
         mount::attach(tree.as_fd(), self.ensure_dir(dest)?.as_fd())?;
         if !self.real_root {
@@ -291,9 +293,9 @@ impl View<'_> {
     }
 
     fn dev(&mut self, dest: &Path, devices: &mut std::slice::Iter<'_, OwnedFd>) -> io::Result<()> {
-        for name in DEVICES {
+        for name in self::devices(self.plan) {
             let source = devices.next().ok_or_else(|| errno(libc::EINVAL))?;
-            self.bind_device(source, &dest.join(name))?;
+            self.bind(source, &dest.join(name), NOSUID | NOEXEC)?;
         }
         let dir = self.ensure_dir(dest)?;
         for (target, name) in [
@@ -312,54 +314,66 @@ impl View<'_> {
         self.tmpfs(&dest.join("shm"), size, 0o1777, Code::Refused)
     }
 
-    fn bind_device(&self, source: &OwnedFd, dest: &Path) -> io::Result<()> {
-        let tree = self.tree(source)?;
-        mount::set_attributes(tree.as_fd(), NOSUID | NOEXEC, false)?;
-        mount::attach(tree.as_fd(), self.ensure_file(dest)?.as_fd())
-    }
-
     /// Opens what already lies at `dest`.
     fn find(&self, dest: &Path) -> io::Result<OwnedFd> {
         fd::open2(self.root.as_fd(), &c_path(below_root(dest))?, libc::O_PATH, 0, NO_SYMLINKS | BENEATH)
     }
 
+    /// Makes `dest` if its place is one of ours throughout; whether it was so.
+    fn make_dir(&mut self, dest: &Path) -> io::Result<bool> {
+        if self.made.contains(dest) {
+            return Ok(true);
+        }
+        let Some(parent) = dest.parent() else { return Ok(false) };
+        if !self.make_dir(parent)? {
+            return Ok(false);
+        }
+        match mount::make_dir(self.root.as_fd(), &c_path(below_root(dest))?, 0o755) {
+            Ok(()) => {
+                self.made.insert(dest.to_owned());
+                Ok(true)
+            }
+            Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Opens the directory at `dest`, making it and its parents where they may be made.
-    fn ensure_dir(&self, dest: &Path) -> io::Result<OwnedFd> {
+    fn ensure_dir(&mut self, dest: &Path) -> io::Result<OwnedFd> {
+        if self.make_dir(dest)? {
+            let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+            return fd::open(self.root.as_fd(), &c_path(below_root(dest))?, flags, 0);
+        }
         match self.find(dest) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
             other => return other,
         }
-        let mut at = fd::open(self.root.as_fd(), c".", libc::O_PATH | libc::O_DIRECTORY, 0)?;
-        for part in below_root(dest).components() {
-            let Component::Normal(name) = part else { return Err(errno(libc::EINVAL)) };
-            let name = c_path(Path::new(name))?;
-            let flags = libc::O_PATH | libc::O_DIRECTORY;
-            at = match fd::open2(at.as_fd(), &name, flags, 0, NO_SYMLINKS | BENEATH) {
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
-                    self.may_make_in(at.as_fd())?;
-                    mount::make_dir(at.as_fd(), &name, 0o755)?;
-                    fd::open2(at.as_fd(), &name, flags, 0, NO_SYMLINKS | BENEATH)?
-                }
-                other => other?,
-            };
-        }
-        Ok(at)
+        let parent = self.ensure_dir(dest.parent().ok_or_else(|| errno(libc::EINVAL))?)?;
+        self.may_make_in(parent.as_fd())?;
+        let name = c_path(Path::new(dest.file_name().ok_or_else(|| errno(libc::EINVAL))?))?;
+        mount::make_dir(parent.as_fd(), &name, 0o755)?;
+        fd::open2(parent.as_fd(), &name, libc::O_PATH | libc::O_DIRECTORY, 0, NO_SYMLINKS | BENEATH)
     }
 
     /// Opens the file at `dest`, making an empty one where it may be made.
-    fn ensure_file(&self, dest: &Path) -> io::Result<OwnedFd> {
+    fn ensure_file(&mut self, dest: &Path) -> io::Result<OwnedFd> {
+        let flags = libc::O_RDONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+        if dest.parent().map(|parent| self.make_dir(parent)).transpose()? == Some(true) {
+            match fd::open(self.root.as_fd(), &c_path(below_root(dest))?, flags, 0o644) {
+                Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {}
+                other => return other,
+            }
+        }
         match self.find(dest) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
             other => return other,
         }
         let (parent, name) = self.parent_of(dest)?;
-        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL;
-        fd::open2(parent.as_fd(), &name, flags, 0o644, NO_SYMLINKS | BENEATH)?;
-        fd::open2(parent.as_fd(), &name, libc::O_PATH, 0, NO_SYMLINKS | BENEATH)
+        fd::open2(parent.as_fd(), &name, flags, 0o644, NO_SYMLINKS | BENEATH)
     }
 
     /// The directory `dest` is to appear in, which must be one of ours.
-    fn parent_of(&self, dest: &Path) -> io::Result<(OwnedFd, CString)> {
+    fn parent_of(&mut self, dest: &Path) -> io::Result<(OwnedFd, CString)> {
         let parent = self.ensure_dir(dest.parent().ok_or_else(|| errno(libc::EINVAL))?)?;
         self.may_make_in(parent.as_fd())?;
         let name = dest.file_name().ok_or_else(|| errno(libc::EINVAL))?;

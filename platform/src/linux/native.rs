@@ -11,13 +11,14 @@ use std::path::Path;
 
 use crate::error::PlatformError;
 use crate::linux::keeper::FAILED;
+use crate::linux::message::Message;
 use crate::linux::mounts::{self, Opener, Sources};
 use crate::linux::stage::Stage;
 use crate::linux::supervise::Started;
 use crate::linux::sys::process::{self, Fork};
 use crate::linux::sys::{check_int, fd, number, socket};
 use crate::plan::{Identity, Plan};
-use crate::report::{Message, SetupFailure, Step};
+use crate::report::{SetupFailure, Step};
 
 /// User, mount, pid, net, ipc, uts and cgroup.
 pub(crate) const NAMESPACES: u64 =

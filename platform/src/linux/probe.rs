@@ -37,25 +37,26 @@ impl Facts {
         }
     }
 
-    /// The promises `backend` keeps.
-    pub(crate) fn given(self, backend: Backend, unix: UnixSockets) -> Vec<Guarantee> {
-        Guarantee::ALL.iter().copied().filter(|guarantee| self.holds(backend, unix, *guarantee)).collect()
+    /// The promises `backend` keeps for `plan`.
+    pub(crate) fn given(self, backend: Backend, plan: &Plan) -> Vec<Guarantee> {
+        Guarantee::ALL.iter().copied().filter(|guarantee| self.holds(backend, plan, *guarantee)).collect()
     }
 
-    fn holds(self, backend: Backend, unix: UnixSockets, guarantee: Guarantee) -> bool {
+    fn holds(self, backend: Backend, plan: &Plan, guarantee: Guarantee) -> bool {
         use Guarantee as G;
         let namespaces = backend != Backend::Landlock;
         let level = |least: u32| self.landlock >= least;
         match guarantee {
             G::FsHidden | G::FsMetadata | G::PidHidden | G::PrivateTmp => namespaces,
-            G::FsRead | G::FsDelete => level(1),
+            G::FsRead => level(1) && !widened(plan, Rights::READ),
+            G::FsDelete => level(1) && !widened(plan, Rights::REMOVE),
             G::FsWrite => namespaces || level(1),
             G::FsTruncate => namespaces || level(3),
             // bubblewrap cannot mount without code, and without mounts nothing can.
             G::ExecOnly => backend == Backend::Native && level(1),
             G::NetNone | G::IpcHidden | G::SyscallFilter => true,
             G::Signals | G::Teardown => namespaces || level(6),
-            G::SocketsHidden => namespaces || unix == UnixSockets::PairsOnly,
+            G::SocketsHidden => namespaces || plan.unix_sockets == UnixSockets::PairsOnly,
             G::ProtectedPaths => self.notify,
             G::MemoryLimit => self.tree_memory,
             // The kernel does not count processes of real user 0 by itself, and without a user namespace it
@@ -65,6 +66,16 @@ impl Facts {
             G::TeardownKilled => backend == Backend::Native,
         }
     }
+}
+
+/// Whether a place lacks `right` but lies below one that has it: rights add up, so that it would have it too.
+fn widened(plan: &Plan, right: Rights) -> bool {
+    plan.rights.iter().any(|place| {
+        let above = |other: &Place| other.path != place.path && place.path.starts_with(&other.path);
+        let same = |other: &Place| other.path == place.path && other.rights.contains(right);
+        let wants_less = place.rights.contains(Rights::WRITE) && !plan.rights.iter().any(same);
+        wants_less && plan.rights.iter().any(|other| above(other) && other.rights.contains(right))
+    })
 }
 
 /// Whether the kernel knows the line of watched calls and its descriptors.
@@ -86,7 +97,7 @@ pub(crate) fn probe() -> Result<Probe, PlatformError> {
     drop(group);
     let tried = Backend::ALL.map(|backend| {
         let result = attempt(backend);
-        let given = if result.is_ok() { facts.given(backend, UnixSockets::PairsOnly) } else { Vec::new() };
+        let given = if result.is_ok() { facts.given(backend, &trial()) } else { Vec::new() };
         Tried { backend, given, failure: result.err() }
     });
     Ok(Probe { landlock, bwrap: bwrap::find(), backends: tried.to_vec() })

@@ -167,20 +167,23 @@ impl Relay {
             return 0;
         }
         let Some(from) = &self.from else { return 0 };
-        let mut buffer = [0; CHUNK];
-        match fd::read(from.raw(), &mut buffer) {
+        let start = match &self.to {
+            Some(To::Memory(all)) => all.len(),
+            Some(To::Host(_) | To::Own(_)) | None => 0,
+        };
+        let room = match &mut self.to {
+            Some(To::Memory(all)) => all,
+            Some(To::Host(_) | To::Own(_)) | None => &mut self.held,
+        };
+        room.resize(start + CHUNK, 0);
+        let read = fd::read(from.raw(), &mut room[start..]);
+        room.truncate(start + read.as_ref().copied().unwrap_or(0));
+        match read {
             Ok(0) => {
                 self.close();
                 0
             }
-            Ok(length) => {
-                if let Some(To::Memory(all)) = &mut self.to {
-                    all.extend_from_slice(&buffer[..length]);
-                } else {
-                    self.held.extend_from_slice(&buffer[..length]);
-                }
-                length
-            }
+            Ok(length) => length,
             Err(error) if is_later(&error) => 0,
             Err(_) => {
                 self.close();

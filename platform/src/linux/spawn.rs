@@ -49,6 +49,7 @@ pub struct Child {
     leash: Option<OwnedFd>,
     status: File,
     program: String,
+    reaped: bool,
 }
 
 impl Child {
@@ -80,11 +81,22 @@ impl Child {
         let mut text = String::new();
         let read = self.status.read_to_string(&mut text);
         let _ = process::reap(self.pid, 0);
+        self.reaped = true;
         read.map_err(|error| PlatformError::on("hear from the launcher of", self.program.as_str(), error))?;
         Outcome::from_text(&text).unwrap_or_else(|| {
             let gone = io::Error::from_raw_os_error(libc::ECHILD);
             Err(PlatformError::on("hear from the launcher of", self.program.as_str(), gone))
         })
+    }
+}
+
+impl Drop for Child {
+    /// Ends everything; a launch nobody waits for is a launch nobody wants.
+    fn drop(&mut self) {
+        self.leash = None;
+        if !self.reaped {
+            let _ = process::reap(self.pid, 0);
+        }
     }
 }
 
@@ -121,7 +133,7 @@ fn begin(plan: &Plan, backend: Option<Backend>, pipes: [Pipe; 3]) -> io::Result<
     let [stdin, stdout, stderr] = ours;
     let program = plan.program.display().to_string();
     let leash = Some(leash_write);
-    Ok(Child { stdin, stdout, stderr, pid, pidfd, leash, status: status_read.into(), program })
+    Ok(Child { stdin, stdout, stderr, pid, pidfd, leash, status: status_read.into(), program, reaped: false })
 }
 
 /// What the newborn process needs; it shares this memory until `execve`.

@@ -13,14 +13,16 @@ use std::path::Path;
 use libc::{c_char, c_int, c_void, pid_t};
 
 use crate::error::PlatformError;
+use crate::linux::bare::Children;
 use crate::linux::broker::Protected;
 use crate::linux::keeper::{self, Keeper};
 use crate::linux::landlock::{self, Tcp};
+use crate::linux::message::Message;
 use crate::linux::seccomp::{self, Arch, Filter, Instruction, Watch};
 use crate::linux::sys::{c_path, check_int, fd, number, process, signal, socket};
 use crate::linux::{caps, limits, terminal};
 use crate::plan::{Exec, Limits, MountOp, Place, Plan, Rights, Stdio, UnixSockets};
-use crate::report::{Message, SetupFailure, Step};
+use crate::report::{SetupFailure, Step};
 
 /// Room for the child between its birth and `execve`; it only makes system calls there.
 const STACK: usize = 64 << 10;
@@ -49,6 +51,7 @@ pub(crate) struct Stage {
     filter: Vec<Instruction>,
     keeper_filter: Vec<Instruction>,
     protected: Option<Protected>,
+    brood: Option<Children>,
     mask: libc::sigset_t,
 }
 
@@ -87,6 +90,7 @@ impl Stage {
             filter: filter.program(Arch::NATIVE),
             keeper_filter: if protected.is_some() { keeper_filter.program(Arch::NATIVE) } else { Vec::new() },
             protected,
+            brood: None,
             mask,
         })
     }
@@ -99,8 +103,7 @@ impl Stage {
             Ok((command, listener)) => {
                 drop(stdio);
                 let protected = self.protected.take();
-                let own_namespace = self.surroundings.namespaces;
-                let keeper = Keeper { line, command, listener, protected, own_namespace };
+                let keeper = Keeper { line, command, listener, protected, brood: self.brood.take() };
                 let filter = watching.then_some(self.keeper_filter.as_slice());
                 keeper.run(filter)
             }
@@ -126,6 +129,9 @@ impl Stage {
         // SAFETY: `cwd` is NUL-terminated.
         check_int(unsafe { libc::chdir(self.cwd.as_ptr()) })
             .map_err(|error| fail(Step::Directory, &cwd, &error))?;
+        if !self.surroundings.namespaces {
+            self.brood = Some(Children::of_self().map_err(|error| fail(Step::Lifeline, "", &error))?);
+        }
         process::prctl(libc::PR_SET_DUMPABLE, 0)
             .and_then(|_| caps::drop_all())
             .map_err(|error| fail(Step::Privileges, "", &error))?;
@@ -216,6 +222,7 @@ fn places(plan: &Plan) -> Vec<Place> {
                 add(dest.clone(), see);
                 add(dest.join("shm"), Rights::WRITE | Rights::REMOVE);
                 add(dest.join("pts"), Rights::CONTROL);
+                add(dest.join("tty"), Rights::CONTROL);
             }
             MountOp::Bind { .. }
             | MountOp::Tmpfs { .. }

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 use libc::{c_int, pid_t};
 
 use crate::error::PlatformError;
+use crate::linux::message::{MESSAGE_MAX, Message};
 use crate::linux::relay::{self, OUTPUT_DEFAULT, Relay};
 use crate::linux::sys::{fd, process, signal, socket};
 use crate::linux::terminal::{self, Raw};
 use crate::plan::{Plan, Stdio};
-use crate::report::{End, Limit, MESSAGE_MAX, Message, SetupFailure, Step};
+use crate::report::{End, Limit, SetupFailure, Step};
 
 /// Signals passed on to the command.
 pub(crate) const FORWARDED: [c_int; 9] = [
@@ -109,7 +110,7 @@ impl Watch<'_> {
         loop {
             let mut set = vec![
                 readable(self.started.pidfd.as_raw_fd()),
-                readable(if self.line_done() { -1 } else { self.started.line.as_raw_fd() }),
+                readable(if self.awaits_terminal() { self.started.line.as_raw_fd() } else { -1 }),
                 readable(self.signals.raw()),
                 readable(self.leash.map_or(-1, AsRawFd::as_raw_fd)),
             ];
@@ -137,8 +138,9 @@ impl Watch<'_> {
         }
     }
 
-    fn line_done(&self) -> bool {
-        self.end.is_some() || self.failure.is_some()
+    /// Only a terminal is waited for on the line; all else there is read at the end, which saves waking up.
+    fn awaits_terminal(&self) -> bool {
+        self.plan.stdio == Stdio::Pty && self.master.is_none() && self.failure.is_none()
     }
 
     /// Milliseconds until the next thing that happens by itself.
@@ -176,9 +178,8 @@ impl Watch<'_> {
         match Message::decode(&buffer[..length]) {
             Some(Message::Ended(status)) => self.end = Some(self.meaning(status)),
             Some(Message::Failed(failure)) => self.failure = Some(failure),
-            Some(Message::Hit(limit)) => self.stop(limit),
             Some(Message::Terminal) => self.attach(extra)?,
-            Some(Message::Running) | None => {}
+            None => {}
         }
         Ok(true)
     }

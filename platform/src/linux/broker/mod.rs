@@ -12,6 +12,7 @@ mod listener;
 mod perform;
 mod protect;
 mod resolve;
+mod settings;
 
 use std::os::fd::BorrowedFd;
 
@@ -98,7 +99,7 @@ impl<'k> Broker<'k> {
 
 /// What came of performing a call.
 #[derive(Debug)]
-pub(super) enum Done {
+enum Done {
     /// It was done and answers with 0.
     Nothing,
     /// A file was opened; the flags say whether it closes on exec.

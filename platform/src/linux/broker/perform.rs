@@ -13,8 +13,9 @@ use libc::c_int;
 
 use super::Done;
 use super::caller::Caller;
-use super::protect::Protected;
+use super::protect::{Own, Protected};
 use super::resolve::{Resolver, Spot, Step};
+use super::settings;
 use crate::linux::sys::{check, check_int, errno, fd, mount};
 
 /// Masks remembered at once.
@@ -26,6 +27,7 @@ const UNNAMED: c_int = 0x40_0000;
 #[derive(Debug)]
 pub(super) struct Hands<'p> {
     protected: &'p Protected,
+    own: Own,
     resolver: Resolver,
     masks: Vec<(u32, u32)>,
 }
@@ -34,7 +36,8 @@ type From = (c_int, u64);
 
 impl<'p> Hands<'p> {
     pub(super) fn new(protected: &'p Protected) -> io::Result<Self> {
-        Ok(Self { protected, resolver: Resolver::new(protected.proc())?, masks: Vec::new() })
+        let resolver = Resolver::new(protected.proc())?;
+        Ok(Self { protected, own: Own::default(), resolver, masks: Vec::new() })
     }
 
     /// Some caller changes its mask: what was remembered is no longer sure.
@@ -84,31 +87,48 @@ impl<'p> Hands<'p> {
         }
         let making = flags & libc::O_CREAT != 0;
         let follow = flags & libc::O_NOFOLLOW == 0 && !(making && flags & libc::O_EXCL != 0);
-        match self.last(caller, self.resolver.spot(caller, dirfd, &name)?, follow)? {
+        let spot = self.resolver.spot(caller, dirfd, &name)?;
+        let (last, found) = self.last(caller, spot, follow)?;
+        match last {
             Step::Object(object) => self.open_object(caller, &object, flags),
-            Step::Spot(spot) => self.open_spot(caller, &spot, flags, mode),
+            Step::Spot(spot) => self.open_spot(caller, &spot, found, flags, mode),
         }
     }
 
-    /// Follows links in the last part until there are none.
-    fn last(&self, caller: &Caller<'_>, mut spot: Spot, follow: bool) -> io::Result<Step> {
+    /// Follows links in the last part until there are none; also says what lies there.
+    fn last(
+        &self,
+        caller: &Caller<'_>,
+        mut spot: Spot,
+        follow: bool,
+    ) -> io::Result<(Step, Option<libc::stat>)> {
         let mut links = 0;
-        while follow && kind(&spot)? == Some(libc::S_IFLNK) {
+        loop {
+            let found = look(&spot)?;
+            let is_link = found.is_some_and(|found| found.st_mode & libc::S_IFMT == libc::S_IFLNK);
+            if !follow || !is_link {
+                return Ok((Step::Spot(spot), found));
+            }
             match self.resolver.follow(caller, &spot, &mut links)? {
                 Step::Spot(next) => spot = next,
-                object => return Ok(object),
+                object => return Ok((object, None)),
             }
         }
-        Ok(Step::Spot(spot))
     }
 
-    fn open_spot(&mut self, caller: &Caller<'_>, spot: &Spot, flags: c_int, mode: u32) -> io::Result<Done> {
-        let found = fd::stat_at(spot.parent.as_raw_fd(), &spot.bare_name());
-        let kind = found.as_ref().ok().map(|found| found.st_mode & libc::S_IFMT);
+    fn open_spot(
+        &mut self,
+        caller: &Caller<'_>,
+        spot: &Spot,
+        found: Option<libc::stat>,
+        flags: c_int,
+        mode: u32,
+    ) -> io::Result<Done> {
+        let kind = found.map(|found| found.st_mode & libc::S_IFMT);
         if spot.wants_directory() || kind == Some(libc::S_IFDIR) {
             return Err(errno(refusal_for_directory(kind, flags)));
         }
-        if !self.protected.allows_change(&spot.path) {
+        if !self.protected.allows_change(&spot.path, &self.own) {
             return Err(errno(libc::EACCES));
         }
         let flags = flags | libc::O_NOFOLLOW | libc::O_NOCTTY;
@@ -117,7 +137,7 @@ impl<'p> Hands<'p> {
                 let object = fd::open(spot.parent.as_fd(), &spot.name, libc::O_PATH | libc::O_NOFOLLOW, 0)?;
                 Waiting::begin(&self.resolver, &object, flags)
             }
-            Some(libc::S_IFCHR) if found.is_ok_and(|found| found.st_rdev == libc::makedev(5, 0)) => {
+            Some(libc::S_IFCHR) if found.is_some_and(|found| found.st_rdev == libc::makedev(5, 0)) => {
                 let terminal = caller.terminal(self.resolver.proc())?;
                 Ok(Done::Open(fd::open(fd::cwd(), &terminal, flags, 0)?, flags))
             }
@@ -134,7 +154,7 @@ impl<'p> Hands<'p> {
     fn open_object(&self, caller: &Caller<'_>, object: &OwnedFd, flags: c_int) -> io::Result<Done> {
         let path = self.resolver.path_of(object)?;
         let found = fd::stat(object.as_raw_fd())?;
-        if path.is_absolute() && !self.protected.allows_change(&path) {
+        if path.is_absolute() && !self.protected.allows_change(&path, &self.own) {
             return Err(errno(libc::EACCES));
         }
         let flags = flags & !(libc::O_NOFOLLOW | libc::O_CREAT | libc::O_EXCL) | libc::O_NOCTTY;
@@ -157,16 +177,18 @@ impl<'p> Hands<'p> {
         mode: u32,
     ) -> io::Result<Done> {
         let spot = self.spot(caller, (dirfd, name))?;
-        if !self.protected.allows_directory(&spot.path) {
+        if !self.protected.allows_directory(&spot.path, &self.own) {
             return Err(self.refusal(&spot));
         }
         self.take_mask(caller)?;
-        mount::make_dir(spot.parent.as_fd(), &spot.name, mode).map(|()| Done::Nothing)
+        mount::make_dir(spot.parent.as_fd(), &spot.name, mode)?;
+        self.own.made(&spot.path);
+        Ok(Done::Nothing)
     }
 
     /// An existing name answers as the kernel would, so that `mkdir -p` and the like go on.
     fn refusal(&self, spot: &Spot) -> io::Error {
-        errno(if matches!(kind(spot), Ok(Some(_))) { libc::EEXIST } else { libc::EACCES })
+        errno(if matches!(look(spot), Ok(Some(_))) { libc::EEXIST } else { libc::EACCES })
     }
 
     /// `mknod`, `mknodat`: pipes, sockets and plain files; the filter refuses devices.
@@ -195,7 +217,11 @@ impl<'p> Hands<'p> {
     ) -> io::Result<Done> {
         let (from, to) = (self.spot(caller, from)?, self.spot(caller, to)?);
         self.guard(&from.path)?;
-        self.guard(&to.path)?;
+        if let Some(keys) = self.protected.settings_at(&to.path, &self.own).filter(|_| flags == 0) {
+            settings::renew(&from, keys)?;
+        } else {
+            self.guard(&to.path)?;
+        }
         // SAFETY: descriptors we hold, NUL-terminated names and an integer.
         check(unsafe {
             libc::syscall(
@@ -206,8 +232,9 @@ impl<'p> Hands<'p> {
                 to.name.as_ptr(),
                 flags,
             )
-        })
-        .map(|_| Done::Nothing)
+        })?;
+        self.own.moved(&from.path, &to.path);
+        Ok(Done::Nothing)
     }
 
     /// `link`, `linkat`.
@@ -225,7 +252,7 @@ impl<'p> Hands<'p> {
             Step::Object(caller.start(self.resolver.proc(), from.0)?)
         } else {
             let spot = self.resolver.spot(caller, from.0, &name)?;
-            self.last(caller, spot, flags & libc::AT_SYMLINK_FOLLOW != 0)?
+            self.last(caller, spot, flags & libc::AT_SYMLINK_FOLLOW != 0)?.0
         };
         match source {
             Step::Spot(from) => {
@@ -261,8 +288,8 @@ impl<'p> Hands<'p> {
         let spot = self.spot(caller, (libc::AT_FDCWD, name))?;
         let flags = libc::O_WRONLY | libc::O_NONBLOCK;
         let opened = match self.last(caller, spot, true)? {
-            Step::Spot(spot) => self.open_spot(caller, &spot, flags, 0)?,
-            Step::Object(object) => self.open_object(caller, &object, flags)?,
+            (Step::Spot(spot), found) => self.open_spot(caller, &spot, found, flags, 0)?,
+            (Step::Object(object), _) => self.open_object(caller, &object, flags)?,
         };
         let Done::Open(file, _) = opened else { return Err(errno(libc::EINVAL)) };
         // SAFETY: a descriptor we hold and an integer.
@@ -278,14 +305,18 @@ impl<'p> Hands<'p> {
         flags: c_int,
     ) -> io::Result<Done> {
         let spot = self.spot(caller, (dirfd, name))?;
-        self.guard(&spot.path)?;
+        // A directory above a protected path that exists is not empty, so the kernel keeps it.
+        if flags & libc::AT_REMOVEDIR == 0 || !self.protected.allows_directory(&spot.path, &self.own) {
+            self.guard(&spot.path)?;
+        }
         // SAFETY: a descriptor we hold, a NUL-terminated name and an integer.
-        check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), spot.name.as_ptr(), flags) })
-            .map(|_| Done::Nothing)
+        check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), spot.name.as_ptr(), flags) })?;
+        self.own.removed(&spot.path);
+        Ok(Done::Nothing)
     }
 
     fn guard(&self, path: &Path) -> io::Result<()> {
-        if self.protected.allows_change(path) { Ok(()) } else { Err(errno(libc::EACCES)) }
+        if self.protected.allows_change(path, &self.own) { Ok(()) } else { Err(errno(libc::EACCES)) }
     }
 }
 
@@ -295,10 +326,10 @@ fn link(from: c_int, name: &CStr, to: &Spot, flags: c_int) -> io::Result<Done> {
         .map(|_| Done::Nothing)
 }
 
-/// The kind of what lies at `spot`, `None` if nothing does.
-fn kind(spot: &Spot) -> io::Result<Option<u32>> {
+/// What lies at `spot`, `None` if nothing does.
+fn look(spot: &Spot) -> io::Result<Option<libc::stat>> {
     match fd::stat_at(spot.parent.as_raw_fd(), &spot.bare_name()) {
-        Ok(found) => Ok(Some(found.st_mode & libc::S_IFMT)),
+        Ok(found) => Ok(Some(found)),
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
         Err(error) => Err(error),
     }

@@ -5,21 +5,69 @@
 //! Invariant: a protected path cannot come to be by another way: not below itself, not by making something
 //! else than a directory where one of its ancestors is expected, not by moving an ancestor.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ffi::{OsStr, OsString};
+use std::path::{Component, Path, PathBuf};
 
 use crate::linux::mounts::writable_place;
-use crate::plan::{Access, MountOp, Plan};
+use crate::plan::{Access, InsideNew, MountOp, Plan, ProtectedName};
 
-/// The guarded paths, as seen inside.
+/// Directories remembered as made by the launch; what is made beyond that is guarded like the rest.
+const OWN_MAX: usize = 4096;
+
+/// The guarded paths and names, as seen inside.
 #[derive(Debug)]
 pub(crate) struct Protected {
     paths: Vec<PathBuf>,
+    names: Vec<ProtectedName>,
+    /// Which names start with this part.
+    by_first: HashMap<OsString, Vec<usize>>,
     proc: PathBuf,
 }
 
+/// Directories that the launch made itself: what lies below is its own.
+#[derive(Debug, Default)]
+pub(super) struct Own(HashSet<PathBuf>);
+
+impl Own {
+    /// A directory was made.
+    pub(super) fn made(&mut self, path: &Path) {
+        if self.0.len() < OWN_MAX && !self.covers(path) {
+            self.0.insert(path.to_path_buf());
+        }
+    }
+
+    /// Something was moved.
+    pub(super) fn moved(&mut self, from: &Path, to: &Path) {
+        if self.covers(from) {
+            self.0.remove(from);
+            self.made(to);
+        }
+    }
+
+    /// Something was removed.
+    pub(super) fn removed(&mut self, path: &Path) {
+        self.0.remove(path);
+    }
+
+    fn covers(&self, path: &Path) -> bool {
+        !self.0.is_empty() && path.ancestors().any(|above| self.0.contains(above))
+    }
+}
+
+/// How a path relates to a protected name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relation<'n> {
+    /// It is the name, or lies below it.
+    Within,
+    /// It is the beginning of a name of several parts.
+    Above,
+    /// It is, or lies below, a name whose first part the launch made itself.
+    New(&'n InsideNew),
+}
+
 impl Protected {
-    /// The protected paths of `plan` that lie in writable places; `None` if there are none.
+    /// The protected paths and names of `plan` that lie in writable places; `None` if there are none.
     pub(crate) fn of(plan: &Plan) -> Option<Self> {
         let mut paths = BTreeSet::new();
         for path in &plan.protect {
@@ -27,12 +75,20 @@ impl Protected {
             let Ok(below) = path.strip_prefix(dest) else { continue };
             paths.extend(aliases(plan, &source.join(below)));
         }
+        let writable =
+            plan.mounts.iter().any(|op| matches!(op, MountOp::Bind { access: Access::ReadWrite, .. }));
+        let names = if writable { plan.protect_names.clone() } else { Vec::new() };
+        let mut by_first: HashMap<OsString, Vec<usize>> = HashMap::new();
+        for (index, name) in names.iter().enumerate() {
+            by_first.entry(name.components.first()?.clone()).or_default().push(index);
+        }
         let proc = plan.mounts.iter().find_map(|op| match op {
             MountOp::Proc { dest } => Some(dest.clone()),
             _ => None,
         });
         let proc = proc.unwrap_or_else(|| PathBuf::from("/proc"));
-        (!paths.is_empty()).then(|| Self { paths: paths.into_iter().collect(), proc })
+        let any = !paths.is_empty() || !names.is_empty();
+        any.then(|| Self { paths: paths.into_iter().collect(), names, by_first, proc })
     }
 
     /// Where the process list is.
@@ -41,24 +97,89 @@ impl Protected {
     }
 
     /// Whether a directory may be made at `path`.
-    pub(super) fn allows_directory(&self, path: &Path) -> bool {
+    pub(super) fn allows_directory(&self, path: &Path, own: &Own) -> bool {
+        let refused = |relation| match relation {
+            Relation::Above | Relation::New(InsideNew::Ending(_)) => false,
+            Relation::Within | Relation::New(_) => true,
+        };
         !self.paths.iter().any(|kept| path.starts_with(kept))
+            && !self.names_at(path, own).into_iter().any(refused)
     }
 
     /// Whether anything else may be made, written, moved to or moved away at `path`.
-    pub(super) fn allows_change(&self, path: &Path) -> bool {
+    pub(super) fn allows_change(&self, path: &Path, own: &Own) -> bool {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        let refused = |relation| match relation {
+            Relation::New(InsideNew::Ending(ending)) => !name.ends_with(ending.as_encoded_bytes()),
+            Relation::Above | Relation::Within | Relation::New(_) => true,
+        };
         !self.paths.iter().any(|kept| path.starts_with(kept) || kept.starts_with(path))
+            && !self.names_at(path, own).into_iter().any(refused)
+    }
+
+    /// The keys to which the file that is about to be renamed to `path` must keep.
+    pub(super) fn settings_at(&self, path: &Path, own: &Own) -> Option<&[String]> {
+        if self.paths.iter().any(|kept| path.starts_with(kept) || kept.starts_with(path)) {
+            return None;
+        }
+        match self.names_at(path, own)[..] {
+            [Relation::New(InsideNew::Settings(keys))] => Some(keys),
+            _ => None,
+        }
+    }
+
+    /// Every protected name that `path` has to do with.
+    fn names_at(&self, path: &Path, own: &Own) -> Vec<Relation<'_>> {
+        let parts: Vec<&OsStr> = path
+            .components()
+            .filter_map(|part| match part {
+                Component::Normal(part) => Some(part),
+                _ => None,
+            })
+            .collect();
+        let mut found = Vec::new();
+        for at in 0..parts.len() {
+            for index in self.by_first.get(parts[at]).into_iter().flatten() {
+                found.extend(relation(&self.names[*index], path, &parts, at, own));
+            }
+        }
+        found
+    }
+}
+
+fn relation<'n>(
+    name: &'n ProtectedName,
+    path: &Path,
+    parts: &[&OsStr],
+    at: usize,
+    own: &Own,
+) -> Option<Relation<'n>> {
+    let shared = name.components.len().min(parts.len() - at);
+    let same = name.components.iter().zip(&parts[at..]).all(|(wanted, part)| wanted == "*" || wanted == part);
+    if !same || name.except.iter().any(|except| path.starts_with(except)) {
+        return None;
+    }
+    let upto = |end: usize| -> PathBuf {
+        std::iter::once(OsStr::new("/")).chain(parts[..end].iter().copied()).collect()
+    };
+    let whole = shared == name.components.len();
+    if own.covers(&upto(at)) {
+        None
+    } else if whole && name.components.len() > 1 && own.covers(&upto(at + 1)) {
+        Some(Relation::New(&name.inside_new))
+    } else if whole {
+        Some(Relation::Within)
+    } else {
+        Some(Relation::Above)
     }
 }
 
 /// Every place inside at which the host path `host` can be written.
 fn aliases<'p>(plan: &'p Plan, host: &'p Path) -> impl Iterator<Item = PathBuf> + 'p {
-    plan.mounts.iter().filter_map(move |op| match op {
-        MountOp::Bind { source, dest, access: Access::ReadWrite, .. } => {
-            let below = host.strip_prefix(source).ok()?;
-            Some(if below.as_os_str().is_empty() { dest.clone() } else { dest.join(below) })
-        }
-        _ => None,
+    plan.mounts.iter().filter_map(move |op| {
+        let MountOp::Bind { source, dest, access: Access::ReadWrite, .. } = op else { return None };
+        let below = host.strip_prefix(source).ok()?;
+        Some(if below.as_os_str().is_empty() { dest.clone() } else { dest.join(below) })
     })
 }
 
@@ -67,7 +188,7 @@ mod tests {
     use super::*;
     use crate::plan::Code;
 
-    fn guard(protect: &[&str]) -> Protected {
+    fn plan() -> Plan {
         let mut plan = Plan::new("/bin/true", vec!["true".into()]);
         for dest in ["/w", "/alias"] {
             plan.mounts.push(MountOp::Bind {
@@ -77,29 +198,100 @@ mod tests {
                 code: Code::Allowed,
             });
         }
+        plan
+    }
+
+    fn guard(protect: &[&str]) -> Protected {
+        let mut plan = plan();
         plan.protect = protect.iter().map(PathBuf::from).collect();
         Protected::of(&plan).unwrap()
+    }
+
+    fn named(names: &[&str]) -> Protected {
+        let mut plan = plan();
+        let name = |name: &&str| ProtectedName {
+            components: name.split('/').map(OsString::from).collect(),
+            except: vec!["/w/kept/.envrc".into()],
+            inside_new: match *name {
+                ".git/hooks" => InsideNew::Ending(".sample".into()),
+                ".git/config" => InsideNew::Settings(vec![String::from("core.bare")]),
+                _ => InsideNew::Nothing,
+            },
+        };
+        plan.protect_names = names.iter().map(name).collect();
+        Protected::of(&plan).unwrap()
+    }
+
+    fn change(guard: &Protected, path: &str) -> bool {
+        guard.allows_change(Path::new(path), &Own::default())
+    }
+
+    fn directory(guard: &Protected, path: &str) -> bool {
+        guard.allows_directory(Path::new(path), &Own::default())
     }
 
     #[test]
     fn a_protected_path_and_all_below_it_are_kept() {
         let guard = guard(&["/w/.git/hooks"]);
-        assert!(!guard.allows_change(Path::new("/w/.git/hooks/pre-commit")));
-        assert!(!guard.allows_directory(Path::new("/w/.git/hooks")));
-        assert!(guard.allows_directory(Path::new("/w/.git")));
-        assert!(guard.allows_change(Path::new("/w/.git/index")));
-        assert!(guard.allows_change(Path::new("/w/.git/hooks2")));
+        assert!(!change(&guard, "/w/.git/hooks/pre-commit"));
+        assert!(!directory(&guard, "/w/.git/hooks"));
+        assert!(directory(&guard, "/w/.git"));
+        assert!(change(&guard, "/w/.git/index"));
+        assert!(change(&guard, "/w/.git/hooks2"));
     }
 
     #[test]
     fn an_ancestor_can_be_made_a_directory_and_nothing_else() {
         let guard = guard(&["/w/.git/hooks"]);
-        assert!(!guard.allows_change(Path::new("/w/.git")));
-        assert!(!guard.allows_change(Path::new("/w")));
+        assert!(!change(&guard, "/w/.git"));
+        assert!(!change(&guard, "/w"));
     }
 
     #[test]
     fn other_names_for_the_same_place_are_kept_too() {
-        assert!(!guard(&["/w/.envrc"]).allows_change(Path::new("/alias/.envrc")));
+        assert!(!change(&guard(&["/w/.envrc"]), "/alias/.envrc"));
+    }
+
+    #[test]
+    fn a_name_is_kept_at_any_depth() {
+        let guard = named(&[".git/hooks", ".envrc", ".git/modules/*/hooks"]);
+        for path in
+            ["/w/.envrc", "/w/a/b/.envrc", "/w/a/.git/hooks/x", "/w/.git", "/w/.git/modules/m/hooks/x"]
+        {
+            assert!(!change(&guard, path), "{path}");
+        }
+        for path in ["/w/envrc", "/w/.git/index", "/w/.git/modules/m/objects", "/w/kept/.envrc"] {
+            assert!(change(&guard, path), "{path}");
+        }
+        assert!(directory(&guard, "/w/.git") && !directory(&guard, "/w/.git/hooks"));
+    }
+
+    #[test]
+    fn what_a_launch_made_itself_is_its_own() {
+        let guard = named(&[".git/hooks", ".envrc"]);
+        let mut own = Own::default();
+        own.made(Path::new("/w/new"));
+        let change = |path: &str| guard.allows_change(Path::new(path), &own);
+        assert!(change("/w/new/.envrc") && change("/w/new/.git/hooks/x"));
+        assert!(!change("/w/.envrc") && !change("/w/old/.git/hooks/x"));
+        own.moved(Path::new("/w/new"), Path::new("/w/newer"));
+        assert!(guard.allows_change(Path::new("/w/newer/.envrc"), &own));
+        assert!(!guard.allows_change(Path::new("/w/new/.envrc"), &own));
+    }
+
+    #[test]
+    fn a_new_directory_that_starts_a_name_holds_only_what_is_harmless() {
+        let guard = named(&[".git/hooks", ".git/config", ".config/fish"]);
+        let mut own = Own::default();
+        own.made(Path::new("/w/.git"));
+        own.made(Path::new("/w/.config"));
+        let path = Path::new;
+        assert!(guard.allows_directory(path("/w/.git/hooks"), &own));
+        assert!(guard.allows_change(path("/w/.git/hooks/pre-commit.sample"), &own));
+        assert!(!guard.allows_change(path("/w/.git/hooks/pre-commit"), &own));
+        assert!(!guard.allows_change(path("/w/.git/config"), &own));
+        assert!(guard.settings_at(path("/w/.git/config"), &own).is_some());
+        assert!(guard.settings_at(path("/w/old/.git/config"), &own).is_none());
+        assert!(!guard.allows_directory(path("/w/.config/fish"), &own));
     }
 }

@@ -47,16 +47,19 @@ impl Spot {
 /// Resolves names for callers.
 #[derive(Debug)]
 pub(super) struct Resolver {
+    root: OwnedFd,
     proc: OwnedFd,
     proc_path: PathBuf,
     own: OwnedFd,
+    ourselves: PathBuf,
 }
 
 impl Resolver {
     pub(super) fn new(proc_path: &Path) -> io::Result<Self> {
         let proc = fd::open(fd::cwd(), &c_path(proc_path)?, libc::O_PATH | libc::O_DIRECTORY, 0)?;
         let own = fd::open(proc.as_fd(), c"self/fd", libc::O_PATH | libc::O_DIRECTORY, 0)?;
-        Ok(Self { proc, proc_path: proc_path.to_owned(), own })
+        let ourselves = proc_path.join(process::own_pid().to_string());
+        Ok(Self { root: root()?, proc, proc_path: proc_path.to_owned(), own, ourselves })
     }
 
     /// The process list.
@@ -93,8 +96,7 @@ impl Resolver {
         let mut spot = Spot { path: self.path_of(&parent)?, parent, name };
         let bare = spot.bare_name();
         spot.path.push(OsStr::from_bytes(bare.to_bytes()));
-        let ourselves = self.proc_path.join(process::own_pid().to_string());
-        if spot.path.starts_with(ourselves) {
+        if spot.path.starts_with(&self.ourselves) {
             return Err(errno(libc::EACCES));
         }
         Ok(spot)
@@ -102,10 +104,20 @@ impl Resolver {
 
     /// The directory `name` leads to, following links.
     pub(super) fn directory(&self, caller: &Caller<'_>, dirfd: i32, name: &CStr) -> io::Result<OwnedFd> {
-        let start =
-            if name.to_bytes().starts_with(b"/") { root()? } else { caller.start(self.proc(), dirfd)? };
         let flags = libc::O_PATH | libc::O_DIRECTORY;
         let relative = relative(name)?;
+        if name.to_bytes().starts_with(b"/") {
+            return match fd::open2(self.root.as_fd(), &relative, flags, 0, NO_SYMLINKS) {
+                Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
+                    self.walk(caller, root()?, relative.to_bytes(), &mut 0)
+                }
+                other => other,
+            };
+        }
+        let start = caller.start(self.proc(), dirfd)?;
+        if relative.as_c_str() == c"." {
+            return Ok(start);
+        }
         match fd::open2(start.as_fd(), &relative, flags, 0, NO_SYMLINKS) {
             Err(error) if error.raw_os_error() == Some(libc::ELOOP) => {
                 self.walk(caller, start, relative.to_bytes(), &mut 0)

@@ -55,26 +55,60 @@ fn branch(code: u16, value: u32, yes: u8, no: u8) -> Instruction {
     Instruction { code, yes, no, value }
 }
 
+/// What each number leads to, in little memory: a palette of actions and marks into it.
+#[derive(Debug, Default)]
+pub(super) struct Sheet {
+    palette: Vec<Action>,
+    /// From this number on, this entry of the palette.
+    marks: Vec<(u16, u8)>,
+}
+
+impl Sheet {
+    /// The place of `action` in the palette.
+    pub(super) fn colour(&mut self, action: Action) -> u8 {
+        let at = self.palette.iter().position(|known| *known == action).unwrap_or_else(|| {
+            self.palette.push(action);
+            self.palette.len() - 1
+        });
+        u8::try_from(at).unwrap_or(u8::MAX)
+    }
+
+    /// From `number` on (not below any before) the entry `colour` holds.
+    pub(super) fn mark(&mut self, number: u32, colour: u8) {
+        let number = u16::try_from(number).unwrap_or(u16::MAX);
+        if self.marks.last().is_some_and(|(at, _)| *at == number) {
+            self.marks.pop();
+        }
+        if self.marks.last().is_none_or(|(_, last)| *last != colour) {
+            self.marks.push((number, colour));
+        }
+    }
+}
+
 /// Where a comparison leads.
 #[derive(Clone, Copy)]
 enum Target {
-    Node(usize),
-    Pad(usize),
+    Node(u8),
+    Pad(u8),
 }
 
 struct Node {
-    pivot: u32,
+    pivot: u16,
     below: Target,
     from: Target,
 }
 
 /// The number of the calling convention, whether 32-bit-pointer numbers exist, and what each number leads to.
-pub(super) fn assemble(arch: u32, foreign_bit: Option<u32>, steps: &[(u32, Action)]) -> Vec<Instruction> {
-    let mut pads: Vec<Action> = Vec::new();
-    let mut nodes: Vec<Node> = Vec::new();
-    grow(steps, &mut nodes, &mut pads);
-    let mut program =
-        vec![plain(LOAD, AT_ARCH), branch(JEQ, arch, 1, 0), plain(RETURN, KILL), plain(LOAD, AT_NUMBER)];
+pub(super) fn assemble(arch: u32, foreign_bit: Option<u32>, sheet: &Sheet) -> Vec<Instruction> {
+    let mut nodes: Vec<Node> = Vec::with_capacity(sheet.marks.len());
+    grow(&sheet.marks, &mut nodes);
+    let mut program = Vec::with_capacity(256);
+    program.extend([
+        plain(LOAD, AT_ARCH),
+        branch(JEQ, arch, 1, 0),
+        plain(RETURN, KILL),
+        plain(LOAD, AT_NUMBER),
+    ]);
     if let Some(bit) = foreign_bit {
         program.push(branch(JSET, bit, 0, 1));
         program.push(plain(RETURN, error(libc::ENOSYS)));
@@ -82,32 +116,28 @@ pub(super) fn assemble(arch: u32, foreign_bit: Option<u32>, steps: &[(u32, Actio
     for (at, node) in nodes.iter().enumerate() {
         let reach = |target: Target| {
             let to = match target {
-                Target::Node(index) => index,
-                Target::Pad(index) => nodes.len() + index,
+                Target::Node(index) => usize::from(index),
+                Target::Pad(index) => nodes.len() + usize::from(index),
             };
             u8::try_from(to - at - 1).unwrap_or(u8::MAX)
         };
-        program.push(branch(JGE, node.pivot, reach(node.from), reach(node.below)));
+        program.push(branch(JGE, u32::from(node.pivot), reach(node.from), reach(node.below)));
     }
-    land(&pads, &mut program);
+    land(&sheet.palette, &mut program);
     program
 }
 
-/// Adds the tree for `steps` (sorted, each holding until the next) and says where it starts.
-fn grow(steps: &[(u32, Action)], nodes: &mut Vec<Node>, pads: &mut Vec<Action>) -> Target {
-    if let [(_, action)] = steps {
-        let at = pads.iter().position(|pad| pad == action).unwrap_or_else(|| {
-            pads.push(*action);
-            pads.len() - 1
-        });
-        return Target::Pad(at);
+/// Adds the tree for `marks` (sorted, each holding until the next) and says where it starts.
+fn grow(marks: &[(u16, u8)], nodes: &mut Vec<Node>) -> Target {
+    if let [(_, colour)] = marks {
+        return Target::Pad(*colour);
     }
-    let (low, high) = steps.split_at(steps.len() / 2);
+    let (low, high) = marks.split_at(marks.len() / 2);
     let at = nodes.len();
     nodes.push(Node { pivot: high[0].0, below: Target::Pad(0), from: Target::Pad(0) });
-    nodes[at].below = grow(low, nodes, pads);
-    nodes[at].from = grow(high, nodes, pads);
-    Target::Node(at)
+    nodes[at].below = grow(low, nodes);
+    nodes[at].from = grow(high, nodes);
+    Target::Node(u8::try_from(at).unwrap_or(u8::MAX))
 }
 
 /// Appends one landing pad per action, then the checks they lead to.

@@ -19,6 +19,11 @@ pub(crate) use table::{Arch, name_of};
 
 use crate::linux::sys::{check, fd};
 
+/// Every call that is refused whatever its arguments, with the reason.
+pub(crate) fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
+    table::REFUSED.iter().flat_map(|refusal| refusal.calls.iter().map(|call| (call.name, refusal.why)))
+}
+
 #[repr(C)]
 struct Program {
     length: u16,

@@ -4,7 +4,7 @@
 //! Invariant: an `int` argument is compared by its low half only, and a decision never depends on memory the
 //! caller could change.
 
-use super::assemble::{self, ALLOW, Instruction, NOTIFY, error};
+use super::assemble::{self, ALLOW, Instruction, NOTIFY, Sheet, error};
 use super::table::{self, Arch, NEWEST, REFUSED};
 
 /// What happens to one call.
@@ -66,6 +66,10 @@ const IPC: [&str; 12] = [
     "mq_open",
 ];
 
+/// Calls that give a name to something that exists, and `umask`, on which new modes depend.
+const MOVING: [&str; 9] =
+    ["rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "umask"];
+
 /// How the broker reads names from its callers.
 const READING: &str = "process_vm_readv";
 
@@ -100,106 +104,86 @@ pub(crate) struct Filter {
 impl Filter {
     /// The program for `arch`.
     pub(crate) fn program(self, arch: Arch) -> Vec<Instruction> {
-        let mut rules: Vec<(u32, Action)> = Vec::with_capacity(128);
+        let mut sheet = Sheet::default();
+        let mut rules: Vec<(u32, u8)> = Vec::with_capacity(160);
         for refusal in REFUSED {
-            let answer = Action::Return(error(refusal.errno));
+            let colour = sheet.colour(Action::Return(error(refusal.errno)));
             let calls = refusal.calls.iter().filter(|call| !(self.broker && call.name == READING));
-            rules.extend(calls.filter_map(|call| call.number(arch)).map(|at| (at, answer)));
+            rules.extend(calls.filter_map(|call| call.number(arch)).map(|number| (number, colour)));
         }
-        for (name, action) in self.looked_at() {
-            rules.extend(table::number(name, arch).map(|at| (at, action)));
+        self.look_at(&mut |name, action| {
+            if let Some(number) = table::number(name, arch) {
+                rules.push((number, sheet.colour(action)));
+            }
+        });
+        rules.sort_unstable();
+        let allow = sheet.colour(Action::Return(ALLOW));
+        sheet.mark(0, allow);
+        for (number, colour) in rules {
+            sheet.mark(number, colour);
+            sheet.mark(number + 1, allow);
         }
-        rules.sort_unstable_by_key(|(number, _)| *number);
+        let gone = sheet.colour(Action::Return(error(libc::ENOSYS)));
+        sheet.mark(NEWEST + 1, gone);
         let foreign_bit = match arch {
             Arch::X86_64 => Some(0x4000_0000),
             Arch::Aarch64 => None,
         };
-        assemble::assemble(arch.audit(), foreign_bit, &steps(&rules))
+        assemble::assemble(arch.audit(), foreign_bit, &sheet)
     }
 
-    fn looked_at(self) -> Vec<(&'static str, Action)> {
+    /// Calls whose arguments decide, or that only some plans refuse.
+    fn look_at(self, rule: &mut impl FnMut(&'static str, Action)) {
         let gone = Action::Return(error(libc::ENOSYS));
         let bits = |argument, mask| Action::Look(Check::NoneOfBits { argument, mask, otherwise: ALLOW });
-        let mut list = vec![
-            ("clone", bits(0, NAMESPACES)),
-            ("unshare", bits(0, NAMESPACES | NEW_TIME)),
-            ("ioctl", none_of(1, TERMINAL_TRICKS, error(libc::EPERM))),
-            ("chmod", bits(1, SET_ID)),
-            ("fchmod", bits(1, SET_ID)),
-            ("fchmodat", bits(2, SET_ID)),
-            ("fchmodat2", bits(2, SET_ID)),
-            ("personality", Action::Look(Check::OneOf { argument: 0, values: PERSONALITIES })),
-            ("socket", Action::Look(Check::Socket { unix: self.unix, inet: self.inet })),
-        ];
+        rule("clone", bits(0, NAMESPACES));
+        rule("unshare", bits(0, NAMESPACES | NEW_TIME));
+        rule("ioctl", none_of(1, TERMINAL_TRICKS, error(libc::EPERM)));
+        for (name, argument) in [("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)] {
+            rule(name, bits(argument, SET_ID));
+        }
+        rule("personality", Action::Look(Check::OneOf { argument: 0, values: PERSONALITIES }));
+        rule("socket", Action::Look(Check::Socket { unix: self.unix, inet: self.inet }));
         if !self.broker {
-            list.push(("openat2", gone));
+            rule("openat2", gone);
         }
         if !self.ipc {
-            list.extend(IPC.map(|name| (name, Action::Return(error(libc::EPERM)))));
+            IPC.iter().for_each(|name| rule(name, Action::Return(error(libc::EPERM))));
         }
         if !self.memory_files {
-            list.push(("memfd_create", gone));
+            rule("memfd_create", gone);
         }
-        list.extend(self.names());
-        list
+        self.look_at_names(rule);
     }
 
     /// Calls that make, replace or open names.
-    fn names(self) -> Vec<(&'static str, Action)> {
+    fn look_at_names(self, rule: &mut impl FnMut(&'static str, Action)) {
         let watched = if self.watch == Watch::Off { ALLOW } else { NOTIFY };
         let changing = if self.watch == Watch::Off { MAKING } else { CHANGING | MAKING };
-        let open = |flags| Action::Look(Check::Open { flags, mode: flags + 1, changing, otherwise: watched });
-        let made = |argument| Action::Look(Check::NoneOfBits { argument, mask: SET_ID, otherwise: watched });
-        let node = |mode| Action::Look(Check::Node { mode, otherwise: watched });
-        let mut list = vec![
-            ("open", open(1)),
-            ("openat", open(2)),
-            ("creat", made(1)),
-            ("mkdir", made(1)),
-            ("mkdirat", made(2)),
-            ("mknod", node(1)),
-            ("mknodat", node(2)),
-        ];
+        for (name, flags) in [("open", 1), ("openat", 2)] {
+            rule(name, Action::Look(Check::Open { flags, mode: flags + 1, changing, otherwise: watched }));
+        }
+        for (name, argument) in [("creat", 1), ("mkdir", 1), ("mkdirat", 2)] {
+            rule(name, Action::Look(Check::NoneOfBits { argument, mask: SET_ID, otherwise: watched }));
+        }
+        for (name, mode) in [("mknod", 1), ("mknodat", 2)] {
+            rule(name, Action::Look(Check::Node { mode, otherwise: watched }));
+        }
         if self.watch == Watch::Off {
-            return list;
+            return;
         }
         let ask = Action::Return(NOTIFY);
-        for name in
-            ["rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "umask"]
-        {
-            list.push((name, ask));
-        }
+        MOVING.iter().for_each(|name| rule(name, ask));
         if self.watch == Watch::MakingAndRemoving {
-            list.extend(["unlink", "unlinkat", "rmdir"].map(|name| (name, ask)));
+            ["unlink", "unlinkat", "rmdir"].iter().for_each(|name| rule(name, ask));
         }
         // The broker reads names from the caller's memory, so callers stay readable; and it acts with the
         // rights of the launch, so that no caller may believe it has fewer.
-        list.push(("prctl", none_of(0, SET_DUMPABLE, error(0))));
-        list.push(("landlock_create_ruleset", Action::Return(error(libc::EOPNOTSUPP))));
-        list
+        rule("prctl", none_of(0, SET_DUMPABLE, error(0)));
+        rule("landlock_create_ruleset", Action::Return(error(libc::EOPNOTSUPP)));
     }
 }
 
 fn none_of(argument: u32, values: &'static [u32], answer: u32) -> Action {
     Action::Look(Check::NoneOf { argument, values, answer })
-}
-
-/// Fills the gaps between rules with "allow" and ends with "no such call".
-fn steps(rules: &[(u32, Action)]) -> Vec<(u32, Action)> {
-    let allow = Action::Return(ALLOW);
-    let mut steps: Vec<(u32, Action)> = vec![(0, allow)];
-    let mut set = |from: u32, action: Action| {
-        if steps.last().is_some_and(|(at, _)| *at == from) {
-            steps.pop();
-        }
-        if steps.last().is_none_or(|(_, last)| *last != action) {
-            steps.push((from, action));
-        }
-    };
-    for (number, action) in rules {
-        set(*number, *action);
-        set(number + 1, allow);
-    }
-    set(NEWEST + 1, Action::Return(error(libc::ENOSYS)));
-    steps
 }

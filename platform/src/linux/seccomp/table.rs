@@ -13,13 +13,12 @@ pub(crate) enum Arch {
     Aarch64,
 }
 
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!("the system call filter knows x86-64 and 64-bit ARM only");
+
 impl Arch {
     /// The architecture this was built for.
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) const NATIVE: Self = Self::X86_64;
-    /// The architecture this was built for.
-    #[cfg(target_arch = "aarch64")]
-    pub(crate) const NATIVE: Self = Self::Aarch64;
+    pub(crate) const NATIVE: Self = if cfg!(target_arch = "x86_64") { Self::X86_64 } else { Self::Aarch64 };
 
     /// The number by which the kernel names the calling convention.
     pub(crate) const fn audit(self) -> u32 {

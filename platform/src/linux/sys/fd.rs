@@ -168,6 +168,13 @@ pub(crate) fn read(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
     check(length as c_long).map(|length| usize::try_from(length).unwrap_or(0))
 }
 
+/// `pread` into `buffer`.
+pub(crate) fn read_at(fd: RawFd, buffer: &mut [u8], offset: i64) -> io::Result<usize> {
+    // SAFETY: the kernel writes at most the length passed along.
+    let length = unsafe { libc::pread(fd, buffer.as_mut_ptr().cast(), buffer.len(), offset) };
+    check(length as c_long).map(|length| usize::try_from(length).unwrap_or(0))
+}
+
 /// `write` from `buffer`; may write less.
 pub(crate) fn write(fd: RawFd, buffer: &[u8]) -> io::Result<usize> {
     // SAFETY: the kernel reads at most the length passed along.

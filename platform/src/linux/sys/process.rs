@@ -57,12 +57,24 @@ pub(crate) fn fork_into(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Resul
     }
     // SAFETY: without CLONE_VM the child has its own copy of everything, and the callers make sure that this
     // process has one thread, so that no lock is left held in the copy; `args` outlives the call.
-    let pid = check(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) })?;
+    let pid = check(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) });
+    let pid = match pid {
+        // Inside another fence the call does not exist; a plain fork needs none of its flags.
+        Err(error) if flags == 0 && error.raw_os_error() == Some(libc::ENOSYS) => return fork_plainly(),
+        other => other?,
+    };
     if pid == 0 {
         return Ok(Fork::Child);
     }
     // SAFETY: the kernel has just stored a fresh descriptor there.
     Ok(Fork::Parent(unsafe { OwnedFd::from_raw_fd(pidfd) }, pid as pid_t))
+}
+
+fn fork_plainly() -> io::Result<Fork> {
+    match fork()? {
+        None => Ok(Fork::Child),
+        Some(pid) => Ok(Fork::Parent(pidfd_open(pid)?, pid)),
+    }
 }
 
 /// A plain fork.
@@ -131,12 +143,6 @@ pub(crate) fn ids() -> (u32, u32) {
 pub(crate) fn own_pid() -> pid_t {
     // SAFETY: takes nothing and cannot fail.
     unsafe { libc::getpid() }
-}
-
-/// The parent's number, 0 when it lies outside this pid namespace.
-pub(crate) fn parent_pid() -> pid_t {
-    // SAFETY: takes nothing and cannot fail.
-    unsafe { libc::getppid() }
 }
 
 /// A pidfd for a process that this one is a parent of or may signal.

@@ -66,10 +66,10 @@ pub(crate) fn receive(
     let flags = flags | libc::MSG_CMSG_CLOEXEC;
     // SAFETY: the header points at `vector` and `control`, both writable for the lengths given in it.
     let length = check(unsafe { libc::recvmsg(line.as_raw_fd(), &raw mut header, flags) } as c_long)?;
-    let attached = header.msg_controllen as usize;
+    let attached = u64::from_ne_bytes(control.0[..8].try_into().unwrap_or_default());
     let mut number = [0_u8; 4];
     number.copy_from_slice(&control.0[16..20]);
-    let extra = (attached >= 20).then(|| fd::own(c_long::from(i32::from_ne_bytes(number)))).transpose()?;
+    let extra = (attached == 20).then(|| fd::own(c_long::from(i32::from_ne_bytes(number)))).transpose()?;
     Ok((usize::try_from(length).unwrap_or(0), extra))
 }
 

@@ -1,0 +1,120 @@
+//! Files of settings in which only harmless keys may occur.
+//!
+//! Answers for reading such a file the way its program does, and for replacing it by a copy that nobody else
+//! can still write to. It leaves which keys are harmless to the plan.
+//! Invariant: what is not understood is not harmless.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+
+use super::resolve::Spot;
+use crate::linux::sys::{check_int, errno, fd};
+
+/// The largest file that is read.
+const MAX: u64 = 64 << 10;
+
+/// Checks the file at `spot` and puts a copy of what was checked in its place: descriptors that others hold on
+/// the old one lead nowhere from then on.
+pub(super) fn renew(spot: &Spot, keys: &[String]) -> io::Result<()> {
+    let found = fd::stat_at(spot.parent.as_raw_fd(), &spot.name)?;
+    if found.st_mode & libc::S_IFMT != libc::S_IFREG {
+        return Err(errno(libc::EACCES));
+    }
+    let opened =
+        fd::open(spot.parent.as_fd(), &spot.name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC, 0)?;
+    let mut text = String::new();
+    File::from(opened).take(MAX + 1).read_to_string(&mut text).map_err(|_| errno(libc::EACCES))?;
+    if text.len() as u64 > MAX || !is_harmless(&text, keys) {
+        return Err(errno(libc::EACCES));
+    }
+    // SAFETY: a descriptor we hold, a NUL-terminated name and an integer.
+    check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), spot.name.as_ptr(), 0) })?;
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
+    // SAFETY: takes and answers with a plain integer; the mask is set again before every act.
+    unsafe { libc::umask(0) };
+    let made = fd::open(spot.parent.as_fd(), &spot.name, flags, found.st_mode & 0o777)?;
+    File::from(made).write_all(text.as_bytes())
+}
+
+/// Whether every line is a section, a harmless key, a comment or empty.
+fn is_harmless(text: &str, keys: &[String]) -> bool {
+    let mut section = String::new();
+    // A line may go on after a backslash, where a comment would hide what follows: none may end in one.
+    !text.contains('\0')
+        && text.lines().map(str::trim).all(|line| match line.chars().next() {
+            None | Some('#' | ';') => !line.ends_with('\\'),
+            Some('[') => match section_name(line) {
+                Some(name) => {
+                    section = name;
+                    true
+                }
+                None => false,
+            },
+            Some(_) => {
+                let key =
+                    line.split(['=', ' ', '\t', '#', ';']).next().unwrap_or_default().to_ascii_lowercase();
+                !line.ends_with('\\') && keys.iter().any(|allowed| fits(allowed, &section, &key))
+            }
+        })
+}
+
+/// `core` of `[core]`, `branch.*` of `[branch "x"]`; anything after the bracket is not understood.
+fn section_name(line: &str) -> Option<String> {
+    let inner = line.strip_prefix('[')?.strip_suffix(']')?;
+    let plain = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    match inner.split_once(' ') {
+        None => plain(inner).then(|| inner.to_ascii_lowercase()),
+        Some((name, sub)) => {
+            let sub = sub.trim().strip_prefix('"')?.strip_suffix('"')?;
+            (plain(name) && !sub.contains(['"', '\\', ']']))
+                .then(|| format!("{}.*", name.to_ascii_lowercase()))
+        }
+    }
+}
+
+fn fits(allowed: &str, section: &str, key: &str) -> bool {
+    match allowed.rsplit_once('.') {
+        Some((wanted, "*")) => wanted == section,
+        Some((wanted, name)) => wanted == section && name == key,
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn harmless(text: &str) -> bool {
+        let keys =
+            ["core.bare", "core.repositoryformatversion", "branch.*.remote", "color.*"].map(String::from);
+        is_harmless(text, &keys)
+    }
+
+    #[test]
+    fn what_git_init_writes_is_harmless() {
+        assert!(harmless("[core]\n\trepositoryformatversion = 0\n\tbare = false\n"));
+        assert!(harmless("# note\n[branch \"main\"]\n\tremote = origin\n[color]\n\tui = auto\n"));
+    }
+
+    #[test]
+    fn what_runs_code_or_is_not_understood_is_not() {
+        for text in [
+            "[core]\n\tfsmonitor = ./x\n",
+            "[core]\n\tbare = false \\\n\tfsmonitor = x\n",
+            "[core] fsmonitor = x\n",
+            "[core]bare=1\n",
+            "[Core]\nhooksPath=x\n",
+            "[include]\npath=x\n",
+            "# c \\\n[core]\n",
+            "[branch \"a\\\"]\nremote=x\n",
+            "bare = x\n",
+            "[core \"sub\"]\nbare=1\n",
+            "[core]\nbare\0=1\n",
+        ] {
+            assert!(!harmless(text), "{text:?}");
+        }
+    }
+}

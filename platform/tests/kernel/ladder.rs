@@ -1,0 +1,89 @@
+//! Weaker machines: closed namespaces, no bubblewrap, lower Landlock levels.
+
+use std::process::ExitCode;
+
+use crate::support::Verdict;
+
+type Case = fn() -> Verdict;
+
+/// Prints what the probe finds, for a process with other surroundings.
+pub(crate) fn print_probe() -> ExitCode {
+    match sbx_platform::probe() {
+        Ok(found) => {
+            for tried in found.backends {
+                let state = tried.failure.unwrap_or_else(|| String::from("works"));
+                let given: Vec<&str> = tried.given.iter().map(|guarantee| guarantee.name()).collect();
+                println!("{} {}: {}", tried.backend, state, given.join(" "));
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            println!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(not(feature = "test-hooks"))]
+pub(crate) const ALL: &[(&str, Case)] = &[];
+
+#[cfg(feature = "test-hooks")]
+pub(crate) const ALL: &[(&str, Case)] = &[
+    ("every backend is found to work here", simulated::everything),
+    ("closed namespaces leave bwrap and landlock", simulated::no_namespaces),
+    ("each Landlock level gives what it knows", simulated::levels),
+];
+
+#[cfg(feature = "test-hooks")]
+mod simulated {
+    use std::process::Command;
+
+    use crate::support::Verdict::{self, Failed, Passed};
+
+    fn probe(switches: &[(&str, &str)]) -> String {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg("probe").envs(switches.iter().copied());
+        String::from_utf8_lossy(&command.output().unwrap().stdout).into_owned()
+    }
+
+    fn line<'t>(text: &'t str, backend: &str) -> &'t str {
+        text.lines().find(|line| line.starts_with(backend)).unwrap_or("")
+    }
+
+    pub(super) fn everything() -> Verdict {
+        let text = probe(&[]);
+        for backend in ["native", "bwrap", "landlock"] {
+            if !line(&text, backend).contains(" works: ") {
+                return Failed(text);
+            }
+        }
+        Passed
+    }
+
+    pub(super) fn no_namespaces() -> Verdict {
+        let text = probe(&[("SBX_TEST_NO_NAMESPACES", "1"), ("SBX_TEST_NO_BWRAP", "1")]);
+        let shut = !line(&text, "native").contains(" works: ") && !line(&text, "bwrap").contains(" works: ");
+        if shut && line(&text, "landlock").contains(" works: ") { Passed } else { Failed(text) }
+    }
+
+    pub(super) fn levels() -> Verdict {
+        for level in 0..=7 {
+            let text = probe(&[("SBX_TEST_LANDLOCK", &level.to_string())]);
+            let (native, bare) = (line(&text, "native"), line(&text, "landlock"));
+            let checks = [
+                native.contains(" works: "),
+                native.contains("fs-delete") == (level >= 1),
+                native.contains("exec-only") == (level >= 1),
+                native.contains("fs-hidden"),
+                bare.contains(" works: ") == (level >= 1),
+                bare.contains("fs-truncate") == (level >= 3),
+                bare.contains("signals") == (level >= 6),
+                !bare.contains("fs-hidden"),
+            ];
+            if checks.contains(&false) {
+                return Failed(format!("level {level}: {checks:?}\n{text}"));
+            }
+        }
+        Passed
+    }
+}

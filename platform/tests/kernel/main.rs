@@ -1,0 +1,71 @@
+//! The backends against the real kernel, as root and as an ordinary user.
+//!
+//! This program is runner, launcher and probe in one: a case builds a plan whose command is this very file
+//! with the word `act`, runs it behind each backend and compares what the probe says. A case is passed over
+//! only where the backend has announced that it does not give what the case is about.
+
+#![expect(clippy::print_stdout, reason = "a test runner reports on standard output")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot prepare its world has failed")]
+
+mod acts;
+mod cases;
+mod endings;
+mod ladder;
+mod support;
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+use sbx_platform::Backend;
+use support::{Tally, World};
+
+/// The ordinary user the cases are run as when root starts them.
+const ORDINARY: u32 = 64_321;
+
+fn main() -> ExitCode {
+    sbx_platform::take_over(std::env::args_os());
+    let words: Vec<String> = std::env::args().collect();
+    match words.get(1).map(String::as_str) {
+        Some("act") => return ExitCode::from(acts::run(&words[2..])),
+        Some("launch-and-wait") => return endings::launch_and_wait(&words[2..]),
+        Some("probe") => return ladder::print_probe(),
+        _ => {}
+    }
+    let mut tally = Tally::default();
+    run_all(&mut tally);
+    if support::is_root() && std::env::var_os("SBX_KERNEL_CHILD").is_none() {
+        tally.failed += run_as_ordinary();
+    }
+    println!("{} passed, {} not given, {} failed", tally.passed, tally.withheld, tally.failed);
+    if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn run_all(tally: &mut Tally) {
+    let who = if support::is_root() { "root" } else { "user" };
+    for backend in Backend::ALL {
+        for (name, case) in cases::ALL.iter().chain(endings::ALL) {
+            let world = World::new(backend);
+            let verdict = case(&world);
+            tally.count(&format!("{who} {backend} {name}"), &verdict);
+        }
+    }
+    for (name, case) in ladder::ALL {
+        tally.count(&format!("{who} {name}"), &case());
+    }
+}
+
+/// Runs this program again as someone without privileges.
+fn run_as_ordinary() -> usize {
+    let dir = support::scratch("ordinary");
+    let program = dir.join("kernel");
+    let own = std::env::current_exe().unwrap();
+    std::fs::copy(own, &program).unwrap();
+    let status = Command::new(&program)
+        .env("SBX_KERNEL_CHILD", "1")
+        .uid(ORDINARY)
+        .gid(ORDINARY)
+        .current_dir("/")
+        .status();
+    std::fs::remove_dir_all(dir).unwrap();
+    usize::from(!status.unwrap().success())
+}

@@ -1,0 +1,227 @@
+//! `sbx exec`, `eval` and `shell`: run something behind an agent's fence.
+
+use super::{CliError, Exit, Ui};
+use crate::decide::{Decision, Request, decide};
+use crate::plan::Invocation;
+use crate::run::{Agent, Ran, RunError, Setting, exit_status, outcome_json, run};
+use clap::Args;
+use sbx_platform::path::resolve;
+use sbx_platform::plan::Stdio;
+use sbx_platform::{Backend, End, Guarantee, PlatformError};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+
+/// Who runs it, where and how.
+#[derive(Debug, Args)]
+struct Fence {
+    /// An agent's name, or the path of a record.
+    #[arg(long, short)]
+    agent: String,
+    /// The working directory, within the agent's root.
+    #[arg(long = "in", value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// How the fence is built: auto, native, bwrap or landlock.
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+    /// Do without a guarantee, by name; may be repeated.
+    #[arg(long = "allow-degraded", value_name = "NAME", value_delimiter = ',')]
+    allow_degraded: Vec<String>,
+    /// Write the exact outcome as one JSON line to this descriptor.
+    #[arg(long, value_name = "N")]
+    status_fd: Option<RawFd>,
+    /// Hand this descriptor to the command too; may be repeated.
+    #[arg(long, value_name = "N")]
+    pass_fd: Vec<RawFd>,
+}
+
+/// What to run.
+#[derive(Debug, Args)]
+pub(super) struct Exec {
+    #[command(flatten)]
+    fence: Fence,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    argv: Vec<OsString>,
+}
+
+/// What to evaluate.
+#[derive(Debug, Args)]
+pub(super) struct Eval {
+    #[command(flatten)]
+    fence: Fence,
+    /// The shell text.
+    text: String,
+}
+
+/// Where to open a shell.
+#[derive(Debug, Args)]
+pub(super) struct Shell {
+    #[command(flatten)]
+    fence: Fence,
+}
+
+/// Opens an interactive shell, whichever there is.
+const INTERACTIVE: &str = "if [ -x /bin/bash ]; then exec /bin/bash -i; else exec /bin/sh -i; fi";
+
+impl Exec {
+    pub(super) fn run(self, ui: &Ui) -> Exit {
+        let argv = self.argv;
+        self.fence.run(ui, |_| Ok(Request::exec(argv)), stdio_of_caller(ui))
+    }
+}
+
+impl Eval {
+    pub(super) fn run(self, ui: &Ui) -> Exit {
+        let text = self.text;
+        self.fence.run(
+            ui,
+            |_| Request::eval(text).map_err(|error| CliError::from_error(&error)),
+            stdio_of_caller(ui),
+        )
+    }
+}
+
+impl Shell {
+    pub(super) fn run(self, ui: &Ui) -> Exit {
+        let interactive = io::stdin().is_terminal();
+        let stdio = if interactive { Stdio::Pty } else { Stdio::Inherit };
+        let text = if interactive { INTERACTIVE } else { "exec /bin/sh" };
+        self.fence.run(ui, |_| Request::eval(text).map_err(|error| CliError::from_error(&error)), stdio)
+    }
+}
+
+/// A terminal becomes a private one; JSON answers carry the output inside.
+fn stdio_of_caller(ui: &Ui) -> Stdio {
+    if ui.json {
+        Stdio::Capture
+    } else if io::stdin().is_terminal() && io::stdout().is_terminal() {
+        Stdio::Pty
+    } else {
+        Stdio::Inherit
+    }
+}
+
+impl Fence {
+    fn run(self, ui: &Ui, ask: impl FnOnce(&Agent) -> Result<Request, CliError>, stdio: Stdio) -> Exit {
+        match self.attempt(ui, ask, stdio) {
+            Ok(status) => Exit::Status(status),
+            Err(error) => {
+                ui.remark(error.to_string());
+                self.tell(&json!({ "status": 125, "error": error.to_string() }));
+                Exit::Status(125)
+            }
+        }
+    }
+
+    fn attempt(
+        &self,
+        ui: &Ui,
+        ask: impl FnOnce(&Agent) -> Result<Request, CliError>,
+        stdio: Stdio,
+    ) -> Result<u8, CliError> {
+        let setting = Setting::from_env()?;
+        let agent = setting.agent(&self.agent)?;
+        let backend = self.backend(&setting)?;
+        let accepted = self.accepted()?;
+        let dir =
+            self.dir.as_ref().map_or_else(|| setting.facts.cwd.clone(), |dir| setting.facts.cwd.join(dir));
+        let request = ask(&agent)?.in_dir(resolve(&dir).unwrap_or(dir));
+        let permit = match decide(&agent.policy, &request) {
+            Decision::Allow(permit) => permit,
+            Decision::Deny(denial) => {
+                if ui.json {
+                    ui.answer_json(&denial.to_json())?
+                } else {
+                    ui.remark(denial.to_string())
+                };
+                self.tell(&json!({ "status": 126, "denial": denial.to_json() }));
+                return Ok(126);
+            }
+        };
+        let invocation = Invocation::new(sbx_platform::ids())
+            .stdio(stdio)
+            .pass_fds(self.pass_fd.clone())
+            .accepting(accepted);
+        match run(&permit, &invocation, backend) {
+            Ok(ran) => self.report(ui, &ran),
+            Err(error) => {
+                ui.remark(explain(&error).to_string());
+                self.tell(&json!({ "status": error.exit_status(), "error": error.to_string() }));
+                Ok(error.exit_status())
+            }
+        }
+    }
+
+    fn backend(&self, setting: &Setting) -> Result<Option<Backend>, CliError> {
+        let name = self.backend.as_deref().or(setting.config.backend.as_deref()).unwrap_or("auto");
+        if name == "auto" {
+            return Ok(None);
+        }
+        Backend::from_name(name).map(Some).ok_or_else(|| {
+            CliError::new(format!("there is no backend `{name}` on this system"))
+                .hint("auto, native, bwrap or landlock; `auto` takes the strongest that works")
+        })
+    }
+
+    fn accepted(&self) -> Result<Vec<String>, CliError> {
+        let unknown = self.allow_degraded.iter().find(|name| Guarantee::from_name(name).is_none());
+        match unknown {
+            None => Ok(self.allow_degraded.clone()),
+            Some(name) => {
+                let names: Vec<&str> = Guarantee::ALL.iter().map(|guarantee| guarantee.name()).collect();
+                Err(CliError::new(format!("there is no guarantee `{name}`"))
+                    .hint(format!("they are {}", names.join(", "))))
+            }
+        }
+    }
+
+    fn report(&self, ui: &Ui, ran: &Ran) -> Result<u8, CliError> {
+        let status = exit_status(&ran.outcome.end);
+        let mut body = outcome_json(&ran.outcome);
+        body["remarks"] = json!(ran.remarks);
+        self.tell(&body);
+        if ui.json {
+            body["stdout"] = json!(String::from_utf8_lossy(&ran.outcome.stdout));
+            body["stderr"] = json!(String::from_utf8_lossy(&ran.outcome.stderr));
+            ui.answer_json(&body)?;
+            return Ok(status);
+        }
+        match &ran.outcome.end {
+            End::Exited(0) => {}
+            End::Exited(_) => ran.remarks.iter().for_each(|remark| ui.remark(format!("sbx: {remark}"))),
+            End::Signaled(_) => {}
+            End::Limit(limit) => {
+                ui.remark(format!("sbx: the {} limit was reached; everything was ended", limit.name()))
+            }
+            End::Setup(failure) => {
+                ui.remark(format!("error: the fence could not be built\n  caused by: {failure}"))
+            }
+        }
+        Ok(status)
+    }
+
+    /// Writes one line to the status descriptor.
+    fn tell(&self, body: &Value) {
+        let Some(fd) = self.status_fd else { return };
+        // Opened anew through the process list, because owning a number handed in by others is unsafe.
+        if let Ok(mut file) = File::options().write(true).open(format!("/proc/self/fd/{fd}")) {
+            let _ = writeln!(file, "{body}");
+        }
+    }
+}
+
+/// Errors with what to do about them.
+fn explain(error: &RunError) -> CliError {
+    let cli = CliError::from_error(error);
+    match error {
+        RunError::Platform(PlatformError::Missing { missing, .. }) => cli
+            .hint(format!("{missing}: {}", missing.meaning()))
+            .hint(format!("to do without it: --allow-degraded={missing}, or `accept_degraded: [{missing}]` in the record")),
+        RunError::Platform(PlatformError::NoBackend { .. }) => cli.hint("`sbx doctor` says what is missing and how to get it"),
+        _ => cli,
+    }
+}

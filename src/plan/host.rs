@@ -1,0 +1,31 @@
+//! What a plan must know of the machine.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// What stands at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A directory.
+    Directory,
+    /// Anything that is neither a directory nor a link.
+    File,
+    /// A symbolic link, and what it says.
+    Link(PathBuf),
+}
+
+/// Questions about the machine's files, answered without changing anything.
+pub trait Host {
+    /// What stands at a path, links not followed.
+    fn kind(&self, path: &Path) -> Option<Kind>;
+    /// Where a path leads, every link followed; none when nothing is there.
+    fn real(&self, path: &Path) -> Option<PathBuf>;
+    /// The names in a directory.
+    fn names(&self, directory: &Path) -> Vec<OsString>;
+    /// Whether a file may be executed.
+    fn is_program(&self, path: &Path) -> bool;
+    /// The beginning of a file, at most `length` bytes from `offset`.
+    fn read(&self, path: &Path, offset: u64, length: usize) -> Option<Vec<u8>>;
+    /// A variable of the caller's environment.
+    fn variable(&self, name: &str) -> Option<OsString>;
+}

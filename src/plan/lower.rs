@@ -1,0 +1,269 @@
+//! Lowers a permit to a plan.
+
+use super::environment::environment;
+use super::host::{Host, Kind};
+use super::places::Places;
+use super::programs::{Programs, find, search_path};
+use super::protect;
+use super::view::{Account, View};
+use crate::decide::{Permit, Subject};
+use crate::policy::Policy;
+use sbx_platform::path::within;
+use sbx_platform::plan::{Code, Exec, Identity, Limits, Network, Plan, Rights, Stdio, UnixSockets};
+use sbx_platform::{Guarantee, plan};
+use std::ffi::{OsStr, OsString};
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
+
+/// Private scratch when the record names no size.
+const TMP_SIZE: u64 = 1 << 30;
+/// Captured output when the record names no size.
+const CAPTURED: u64 = 8 << 20;
+/// Places that are the system's own and can never be shown as a grant.
+const RESERVED: &[&str] = &["/proc", "/dev", "/sys", "/run", "/tmp"];
+
+/// How a permitted command is to be run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Invocation {
+    /// What descriptors 0, 1 and 2 are.
+    pub stdio: Stdio,
+    /// Further descriptors to hand over.
+    pub pass_fds: Vec<RawFd>,
+    /// The caller's user and group.
+    pub ids: (u32, u32),
+    /// Guarantees the caller can do without, beside those of the record.
+    pub accepted: Vec<String>,
+}
+
+impl Invocation {
+    /// Runs with the caller's descriptors.
+    #[must_use]
+    pub fn new(ids: (u32, u32)) -> Self {
+        Self { stdio: Stdio::Inherit, pass_fds: Vec::new(), ids, accepted: Vec::new() }
+    }
+
+    /// The same with other descriptors.
+    #[must_use]
+    pub fn stdio(mut self, stdio: Stdio) -> Self {
+        self.stdio = stdio;
+        self
+    }
+
+    /// The same with more descriptors handed over.
+    #[must_use]
+    pub fn pass_fds(mut self, fds: Vec<RawFd>) -> Self {
+        self.pass_fds = fds;
+        self
+    }
+
+    /// The same, doing without some guarantees.
+    #[must_use]
+    pub fn accepting(mut self, names: Vec<String>) -> Self {
+        self.accepted = names;
+        self
+    }
+}
+
+/// A plan, and what is worth saying about it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Lowered {
+    /// What the platform carries out.
+    pub plan: Plan,
+    /// Where the kernel holds less than `decide` allows, or the like.
+    pub remarks: Vec<String>,
+}
+
+/// Why a permit cannot be carried out on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LowerError {
+    /// The permit is not for something that runs.
+    #[error("only proc.exec and proc.eval run something")]
+    NotACommand,
+    /// There is no such program.
+    #[error("{} is not found on {}", .program.display(), .search.display())]
+    NotFound {
+        /// What was looked for.
+        program: PathBuf,
+        /// Where.
+        search: PathBuf,
+    },
+    /// It is there but cannot be executed.
+    #[error("{} is not an executable file", .0.display())]
+    NotExecutable(PathBuf),
+    /// A place that is granted does not exist.
+    #[error("the root {} does not exist", .0.display())]
+    NoRoot(PathBuf),
+    /// The working directory does not exist.
+    #[error("the working directory {} does not exist", .0.display())]
+    NoCwd(PathBuf),
+    /// A place that cannot be shown.
+    #[error("{} cannot be shown inside a fence; name a directory below it", .0.display())]
+    Reserved(PathBuf),
+    /// A pattern matches more than is sensible to open one by one.
+    #[error("the pattern {pattern} below {} opens too many files one by one; use a directory or `**`", base.display())]
+    PatternTooWide {
+        /// The pattern.
+        pattern: String,
+        /// Where it starts.
+        base: PathBuf,
+    },
+}
+
+/// Turns a permit into a plan.
+///
+/// # Errors
+/// When the command, its directory or a place it needs cannot be had on this machine.
+pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> Result<Lowered, LowerError> {
+    let policy = permit.policy();
+    let root = permit.grant().root.clone().ok_or(LowerError::NotACommand)?;
+    let search = search_path(policy, host);
+    let (program, argv, cwd) = command(permit, &root, &search, host)?;
+    let programs = Programs::of(policy, &cwd, &search, host);
+    let mut places = Places::of(policy, host)?;
+    places.add(root.clone(), Rights::READ | Rights::LIST);
+    check_places(&places, host)?;
+    let code = if programs == Programs::Any { Code::Allowed } else { Code::Refused };
+    let home = private_home(policy, &places);
+    let account = Account { uid: inside(invocation.ids.0), gid: inside(invocation.ids.1) };
+    let mut view = View::default();
+    view.add_system(&programs, host);
+    view.add_scratch(&home, policy.limits().tmp.unwrap_or(TMP_SIZE), code, &account);
+    view.add_places(&places, code);
+    if let Programs::Listed(parts) = &programs {
+        view.add_listed(parts);
+    }
+    view.add_top(&places);
+    let mut plan = Plan::new(program, argv);
+    plan.mounts = view.mounts;
+    plan.rights = view.rights;
+    plan.protect = protect::paths(policy, &places, host);
+    plan.protect_names = protect::names(&places);
+    plan.env = environment(policy, host, &home, &search);
+    plan.cwd = cwd;
+    plan.stdio = invocation.stdio;
+    plan.pass_fds.clone_from(&invocation.pass_fds);
+    plan.network = Network::None;
+    plan.exec = if programs == Programs::Any { Exec::Open } else { Exec::Listed };
+    plan.unix_sockets = UnixSockets::PairsOnly;
+    plan.limits = limits(policy, invocation.stdio);
+    plan.identity = Identity::Mapped { uid: account.uid, gid: account.gid };
+    plan.required = required(policy, invocation, &plan);
+    Ok(Lowered { plan, remarks: remarks(policy, &places) })
+}
+
+/// The number a process has inside: never 0.
+const fn inside(id: u32) -> u32 {
+    if id == 0 { 1000 } else { id }
+}
+
+/// Program, arguments and working directory.
+fn command(
+    permit: &Permit<'_>,
+    root: &Path,
+    search: &OsStr,
+    host: &dyn Host,
+) -> Result<(PathBuf, Vec<OsString>, PathBuf), LowerError> {
+    let (argv, cwd) = match permit.request().subject() {
+        Subject::Command { argv, cwd, .. } => (argv.clone(), cwd.as_deref()),
+        Subject::Shell { text, cwd } => {
+            let shell = ["/bin/bash", "/bin/sh"].into_iter().find(|shell| host.is_program(Path::new(shell)));
+            let shell = shell.unwrap_or("/bin/sh");
+            (vec![shell.into(), "-c".into(), text.into()], cwd.as_deref())
+        }
+        _ => return Err(LowerError::NotACommand),
+    };
+    let cwd = cwd.unwrap_or(root).to_path_buf();
+    if host.kind(&cwd) != Some(Kind::Directory) {
+        return Err(if cwd == root { LowerError::NoRoot(cwd) } else { LowerError::NoCwd(cwd) });
+    }
+    let name = argv.first().cloned().unwrap_or_default();
+    let program = if name.as_encoded_bytes().contains(&b'/') {
+        let file = sbx_platform::path::normalize(&cwd.join(&name));
+        match host.kind(&file) {
+            None => return Err(LowerError::NotFound { program: name.into(), search: cwd }),
+            Some(_) if !host.is_program(&file) => return Err(LowerError::NotExecutable(file)),
+            Some(_) => file,
+        }
+    } else {
+        let missing =
+            || LowerError::NotFound { program: PathBuf::from(&name), search: PathBuf::from(search) };
+        find(&name, search, host).ok_or_else(missing)?
+    };
+    Ok((program, argv, cwd))
+}
+
+/// Refuses places that would hide the fence's own parts.
+fn check_places(places: &Places, host: &dyn Host) -> Result<(), LowerError> {
+    for (path, _) in places.iter() {
+        let reserved =
+            RESERVED.iter().any(|reserved| path == Path::new(reserved) || within(Path::new(reserved), path));
+        let host_owned = ["/proc", "/dev", "/sys", "/run"].iter().any(|owned| within(path, Path::new(owned)));
+        if reserved || host_owned {
+            return Err(LowerError::Reserved(path.to_path_buf()));
+        }
+        if host.kind(path).is_none() {
+            return Err(LowerError::NoRoot(path.to_path_buf()));
+        }
+    }
+    Ok(())
+}
+
+/// The home inside: the user's own path, empty and private; elsewhere when a grant shows that path.
+fn private_home(policy: &Policy, places: &Places) -> PathBuf {
+    let home = &policy.facts().home;
+    let taken = places.iter().any(|(path, _)| within(home, path))
+        || RESERVED.iter().any(|r| within(home, Path::new(r)));
+    if taken || home == Path::new("/") { PathBuf::from("/home/sbx") } else { home.clone() }
+}
+
+fn limits(policy: &Policy, stdio: Stdio) -> Limits {
+    let own = policy.limits();
+    let captured = if stdio == Stdio::Capture { Some(CAPTURED) } else { None };
+    Limits {
+        wall: own.wall,
+        cpu: own.cpu,
+        memory: own.memory,
+        pids: own.pids,
+        open_files: own.files,
+        file_size: own.file_size,
+        output: own.output.or(captured),
+        shared_memory: own.tmp,
+    }
+}
+
+/// Everything that must hold, less what the user accepted by name.
+fn required(policy: &Policy, invocation: &Invocation, plan: &Plan) -> Vec<Guarantee> {
+    let accepted = |guarantee: &Guarantee| {
+        let name = guarantee.name();
+        policy.accept_degraded().iter().chain(&invocation.accepted).any(|accepted| accepted == name)
+    };
+    let matters = |guarantee: &Guarantee| match guarantee {
+        Guarantee::ExecOnly => plan.exec == Exec::Listed,
+        Guarantee::MemoryLimit => plan.limits.memory.is_some(),
+        Guarantee::PidsLimit => plan.limits.pids.is_some(),
+        Guarantee::ProtectedPaths => has_writable_place(plan),
+        _ => true,
+    };
+    Guarantee::ALL.iter().copied().filter(|guarantee| matters(guarantee) && !accepted(guarantee)).collect()
+}
+
+fn has_writable_place(plan: &Plan) -> bool {
+    plan.mounts.iter().any(|op| matches!(op, plan::MountOp::Bind { access: plan::Access::ReadWrite, .. }))
+}
+
+fn remarks(policy: &Policy, places: &Places) -> Vec<String> {
+    let mut remarks: Vec<String> = places
+        .narrower
+        .iter()
+        .map(|spec| format!("{spec}: only files that match now are open (fs-glob)"))
+        .collect();
+    let net =
+        policy.grants().iter().find(|grant| grant.capability().family() == crate::capability::Family::Net);
+    if let Some(grant) = net {
+        remarks.push(format!("{} is held, but commands have no network yet", grant.spec));
+    }
+    remarks
+}

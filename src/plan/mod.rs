@@ -1,0 +1,18 @@
+//! From a permit to a plan: what the kernel is told to hold.
+//!
+//! Pure: what exists on the machine is asked of a [`Host`]. [`lower`] needs a [`Permit`](crate::Permit), so
+//! "run without asking" does not compile.
+//! Invariant: a plan is never wider than what `decide` allows over the process view: the agent's grants,
+//! reading the proc root, the system view and private scratch.
+
+mod elf;
+mod environment;
+mod host;
+mod lower;
+mod places;
+mod programs;
+mod protect;
+mod view;
+
+pub use host::{Host, Kind};
+pub use lower::{Invocation, LowerError, Lowered, lower};

@@ -1,0 +1,141 @@
+//! Which places the agent's file grants open, and how.
+//!
+//! Where a grant is a pattern the kernel cannot express, the files that match now are opened one by
+//! one: new names stay closed, so the kernel is narrower than `decide`, never wider.
+
+use super::host::{Host, Kind};
+use super::lower::LowerError;
+use crate::capability::{Capability, Glob};
+use crate::manifest::PathEntry;
+use crate::policy::{Grant, PlacedScope, Policy};
+use sbx_platform::path::within;
+use sbx_platform::plan::Rights;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The most entries that are looked at to expand the patterns of one record.
+const MAX_LOOKED_AT: usize = 50_000;
+/// The most files that patterns may open one by one.
+const MAX_MATCHES: usize = 2_000;
+
+/// Places and what may be done there, parents before children.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    rights: BTreeMap<PathBuf, Rights>,
+    /// Grants of which the kernel holds less than `decide` allows.
+    pub(super) narrower: Vec<String>,
+    looked_at: usize,
+}
+
+impl Places {
+    /// Everything the agent's file grants open.
+    pub(super) fn of(policy: &Policy, host: &dyn Host) -> Result<Self, LowerError> {
+        let mut places = Self::default();
+        let verbs = [
+            (Capability::FsRead, Rights::READ | Rights::LIST),
+            (Capability::FsWrite, Rights::WRITE),
+            (Capability::FsDelete, Rights::REMOVE),
+        ];
+        for (capability, rights) in verbs {
+            for grant in policy.held(capability) {
+                places.add_grant(grant, rights, host)?;
+            }
+        }
+        Ok(places)
+    }
+
+    /// Adds rights on a path.
+    pub(super) fn add(&mut self, path: PathBuf, rights: Rights) {
+        let held = self.rights.entry(path).or_default();
+        *held = *held | rights;
+    }
+
+    /// Paths with their own rights, parents first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Path, Rights)> {
+        self.rights.iter().map(|(path, rights)| (path.as_path(), *rights))
+    }
+
+    /// What may be done at a path by its own and its ancestors' rights.
+    pub(super) fn rights_at(&self, path: &Path) -> Rights {
+        let above = self.rights.iter().filter(|(place, _)| within(path, place));
+        above.fold(Rights::NONE, |all, (_, rights)| all | *rights)
+    }
+
+    /// Whether anything at a path can be changed.
+    pub(super) fn is_writable(&self, path: &Path) -> bool {
+        let rights = self.rights_at(path);
+        rights.contains(Rights::WRITE) || rights.contains(Rights::REMOVE)
+    }
+
+    fn add_grant(&mut self, grant: &Grant, rights: Rights, host: &dyn Host) -> Result<(), LowerError> {
+        let (Some(root), PlacedScope::Fs { paths }) = (&grant.root, &grant.scope) else { return Ok(()) };
+        let whole = [PathEntry { base: root.clone(), glob: None }];
+        for entry in paths.as_deref().unwrap_or(&whole) {
+            self.add_entry(grant, root, entry, rights, host)?;
+        }
+        Ok(())
+    }
+
+    fn add_entry(
+        &mut self,
+        grant: &Grant,
+        root: &Path,
+        entry: &PathEntry,
+        rights: Rights,
+        host: &dyn Host,
+    ) -> Result<(), LowerError> {
+        // A clamp may leave the entry's base above the root; what counts is below both.
+        let base =
+            if within(root, &entry.base) && entry.glob.is_none() { root } else { entry.base.as_path() };
+        // A link could have been planted: only what is really there is opened.
+        if !within(base, root) && entry.glob.is_none() || host.real(base).as_deref() != Some(base) {
+            return Ok(());
+        }
+        match &entry.glob {
+            None => self.add(base.to_path_buf(), rights),
+            Some(glob) if glob.as_str() == "**" && within(base, root) => self.add(base.to_path_buf(), rights),
+            Some(glob) => {
+                self.narrower.push(grant.spec.to_string());
+                self.expand(base, base, root, glob, rights, host)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens every file below `dir` that matches now. Directories that match are left out: opening one
+    /// would open all below it.
+    fn expand(
+        &mut self,
+        dir: &Path,
+        base: &Path,
+        root: &Path,
+        glob: &Glob,
+        rights: Rights,
+        host: &dyn Host,
+    ) -> Result<(), LowerError> {
+        let mut pending = vec![dir.to_path_buf()];
+        while let Some(dir) = pending.pop() {
+            for name in host.names(&dir) {
+                let path = dir.join(name);
+                self.looked_at += 1;
+                if self.looked_at > MAX_LOOKED_AT || self.rights.len() > MAX_MATCHES {
+                    return Err(LowerError::PatternTooWide {
+                        pattern: glob.as_str().to_owned(),
+                        base: base.to_path_buf(),
+                    });
+                }
+                let Ok(rest) = path.strip_prefix(base) else { continue };
+                match host.kind(&path) {
+                    Some(Kind::Directory) => pending.push(path),
+                    Some(Kind::File)
+                        if within(&path, root) && glob.matches(rest.as_os_str().as_encoded_bytes()) =>
+                    {
+                        self.add(path, rights);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,82 @@
+//! Which programs can run: all of the system's, or only those the record lists.
+
+use super::elf::Parts;
+use super::host::Host;
+use crate::capability::{Capability, Token};
+use crate::policy::{Command, PlacedScope, Policy};
+use crate::profile::{HELPERS, HelperKind};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// Where programs are looked up unless the record passes the caller's PATH in.
+pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Which programs a launch may execute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Programs {
+    /// Every program in view.
+    Any,
+    /// These files.
+    Listed(Parts),
+}
+
+impl Programs {
+    /// What the agent's grants let a process in `cwd` execute.
+    pub(super) fn of(policy: &Policy, cwd: &Path, search: &OsStr, host: &dyn Host) -> Self {
+        let here = |capability| policy.held(capability).filter(|grant| grant.allows_cwd(Some(cwd)));
+        let open = here(Capability::ProcExec).any(|grant| grant.is_open_exec())
+            || here(Capability::ProcEval).next().is_some();
+        if open {
+            return Self::Any;
+        }
+        let mut parts = Parts::default();
+        for grant in here(Capability::ProcExec) {
+            let PlacedScope::Exec { cmds, patterns } = &grant.scope else { continue };
+            for command in cmds.iter().flatten() {
+                match command {
+                    Command::Name(name) => add_name(&mut parts, name, search, host),
+                    Command::File(file) => parts.add_program(file, host),
+                }
+            }
+            for (file, pattern) in patterns.iter().flatten() {
+                match (file, pattern.program()) {
+                    (Some(file), _) => parts.add_program(file, host),
+                    (None, Some(Token::Literal(name))) => add_name(&mut parts, name, search, host),
+                    // A pattern for any program leaves nothing to list.
+                    (None, Some(Token::Glob(_)) | None) => return Self::Any,
+                }
+            }
+        }
+        Self::Listed(parts)
+    }
+}
+
+fn add_name(parts: &mut Parts, name: &str, search: &OsStr, host: &dyn Host) {
+    let Some(file) = find(OsStr::new(name), search, host) else { return };
+    parts.add_program(&file, host);
+    for helper in HELPERS.iter().filter(|helper| helper.command == name) {
+        match helper.kind {
+            HelperKind::Exec => parts.add_program(Path::new(helper.path), host),
+            HelperKind::Code => parts.loaded.extend(host.real(Path::new(helper.path))),
+        }
+    }
+}
+
+/// Finds a program by name; only absolute directories are searched.
+pub(super) fn find(name: &OsStr, search: &OsStr, host: &dyn Host) -> Option<PathBuf> {
+    std::env::split_paths(search)
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join(name))
+        .find(|file| host.is_program(file))
+}
+
+/// The PATH that programs are looked up on: sbx's own, or the caller's where the record names it.
+pub(super) fn search_path(policy: &Policy, host: &dyn Host) -> OsString {
+    let passed = policy.sections().env.iter().any(|rule| rule.name == "PATH" && rule.inject.is_none());
+    let callers = host.variable("PATH").filter(|_| passed);
+    let absolute = callers.and_then(|path| {
+        let dirs: Vec<PathBuf> = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).collect();
+        std::env::join_paths(dirs).ok()
+    });
+    absolute.unwrap_or_else(|| PATH.into())
+}

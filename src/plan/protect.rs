@@ -1,0 +1,64 @@
+//! Protected paths as the platform wants them.
+
+use super::host::Host;
+use super::places::Places;
+use crate::policy::Policy;
+use crate::profile::{INERT_GIT_KEYS, PROTECTED};
+use sbx_platform::path::within;
+use sbx_platform::plan::{InsideNew, ProtectedName, Rights};
+use std::path::{Path, PathBuf};
+
+/// Exact paths that stay as they are: sbx's own files, and protected names that stand right in a writable
+/// place, whose permissions and times are then kept too.
+pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<PathBuf> {
+    let record = policy.record().map(Path::to_path_buf);
+    let own = [policy.facts().config_dir.clone()].into_iter().chain(record);
+    let writable: Vec<&Path> =
+        places.iter().map(|(path, _)| path).filter(|path| places.is_writable(path)).collect();
+    let standing =
+        PROTECTED.iter().filter(|protected| !protected.components.contains(&"*")).flat_map(|protected| {
+            let tail = PathBuf::from_iter(&protected.components);
+            writable.iter().map(move |place| place.join(&tail))
+        });
+    // A grant that names a protected path opens it, so it is not laid over.
+    let opened = |path: &PathBuf| places.iter().any(|(place, rights)| within(place, path) && changes(rights));
+    own.chain(standing.filter(|path| host.real(path).as_deref() == Some(path) && !opened(path))).collect()
+}
+
+fn changes(rights: Rights) -> bool {
+    rights.contains(Rights::WRITE) || rights.contains(Rights::REMOVE)
+}
+
+/// Names that stay as they are wherever they stand in a writable place, but for those a grant names.
+pub(super) fn names(places: &Places) -> Vec<ProtectedName> {
+    let opened: Vec<PathBuf> = places
+        .iter()
+        .filter(|(path, rights)| {
+            changes(*rights) && PROTECTED.iter().any(|protected| protected.find(path).is_some())
+        })
+        .map(|(path, _)| path.to_path_buf())
+        .collect();
+    PROTECTED
+        .iter()
+        .map(|protected| ProtectedName {
+            components: protected.components.iter().map(Into::into).collect(),
+            except: opened
+                .iter()
+                .filter(|path| protected.find(path).is_some_and(|found| within(path, found)))
+                .cloned()
+                .collect(),
+            inside_new: inside_new(&protected.components),
+        })
+        .collect()
+}
+
+/// A repository made inside the launch is the agent's own, but what git would run later stays out of it.
+fn inside_new(components: &[&str]) -> InsideNew {
+    match components {
+        [".git", "hooks"] => InsideNew::Ending(".sample".into()),
+        [".git", "config"] => {
+            InsideNew::Settings(INERT_GIT_KEYS.iter().map(|key| (*key).to_owned()).collect())
+        }
+        _ => InsideNew::Nothing,
+    }
+}

@@ -1,0 +1,154 @@
+//! The file tree a fenced process sees.
+
+use super::elf::Parts;
+use super::host::{Host, Kind};
+use super::places::Places;
+use super::programs::Programs;
+use crate::profile::{SYSTEM_VIEW, SystemKind};
+use sbx_platform::path::within;
+use sbx_platform::plan::{Access, Code, MountOp, Place, Rights};
+use std::path::{Path, PathBuf};
+
+/// Mounts and rights, growing together.
+#[derive(Debug, Default)]
+pub(super) struct View {
+    pub(super) mounts: Vec<MountOp>,
+    pub(super) rights: Vec<Place>,
+}
+
+const READ: Rights = Rights::READ;
+
+impl View {
+    fn right(&mut self, path: impl Into<PathBuf>, rights: Rights) {
+        self.rights.push(Place { path: path.into(), rights });
+    }
+
+    fn bind(&mut self, path: &Path, access: Access, code: Code) {
+        self.mounts.push(MountOp::Bind {
+            source: path.to_path_buf(),
+            dest: path.to_path_buf(),
+            access,
+            code,
+        });
+    }
+
+    /// The system, read-only; executable only where any program may run.
+    pub(super) fn add_system(&mut self, programs: &Programs, host: &dyn Host) {
+        for (path, kind) in SYSTEM_VIEW.iter() {
+            let path = Path::new(path);
+            let runs = *programs == Programs::Any && *kind == SystemKind::Code;
+            match host.kind(path) {
+                None => {}
+                Some(Kind::Link(target)) => {
+                    self.mounts.push(MountOp::Symlink { target, dest: path.to_path_buf() })
+                }
+                Some(found) => {
+                    // A link further up would make the place something else than what is listed.
+                    if host.real(path).as_deref() != Some(path) {
+                        continue;
+                    }
+                    self.bind(path, Access::ReadOnly, if runs { Code::Allowed } else { Code::Refused });
+                    let list = if found == Kind::Directory { Rights::LIST } else { Rights::NONE };
+                    let execute = if runs { Rights::EXECUTE } else { Rights::NONE };
+                    self.right(path, READ | list | execute);
+                }
+            }
+        }
+    }
+
+    /// The listed programs and their libraries, laid over a system that runs nothing.
+    pub(super) fn add_listed(&mut self, parts: &Parts) {
+        let covered = |path: &PathBuf| self_covers(&parts.loaded, path);
+        for file in parts.executed.union(&parts.loaded).filter(|file| !covered(file)) {
+            self.mounts.push(MountOp::Bind {
+                source: file.clone(),
+                dest: file.clone(),
+                access: Access::ReadOnly,
+                code: Code::Allowed,
+            });
+            let execute = if parts.executed.contains(file) { Rights::EXECUTE } else { Rights::NONE };
+            self.rights.push(Place { path: file.clone(), rights: READ | execute });
+        }
+    }
+
+    /// `/proc`, `/dev`, private scratch and a small `/etc`.
+    pub(super) fn add_scratch(&mut self, home: &Path, size: u64, code: Code, identity: &Account) {
+        let tmpfs = |dest: &Path, mode| MountOp::Tmpfs { dest: dest.to_path_buf(), size, mode, code };
+        self.mounts.extend([
+            MountOp::Proc { dest: "/proc".into() },
+            MountOp::Dev { dest: "/dev".into() },
+            tmpfs(Path::new("/tmp"), 0o1777),
+            MountOp::Dir { dest: "/run".into() },
+            MountOp::Dir { dest: "/var".into() },
+            MountOp::Symlink { target: "/tmp".into(), dest: "/var/tmp".into() },
+            tmpfs(home, 0o700),
+        ]);
+        for (name, data) in identity.files(home) {
+            self.mounts.push(MountOp::File { dest: Path::new("/etc").join(name), data: data.into_bytes() });
+            self.right(Path::new("/etc").join(name), READ);
+        }
+        let all = READ | Rights::LIST | Rights::WRITE | Rights::REMOVE;
+        let execute = if code == Code::Allowed { Rights::EXECUTE } else { Rights::NONE };
+        self.right("/proc", READ | Rights::LIST | Rights::MODIFY);
+        self.right("/dev", READ | Rights::LIST | Rights::MODIFY | Rights::CONTROL);
+        self.right("/dev/shm", all);
+        self.right("/tmp", all | execute);
+        self.right(home, all | execute);
+    }
+
+    /// The granted places, each shown read-only or read-write as its rights ask.
+    pub(super) fn add_places(&mut self, places: &Places, code: Code) {
+        let mut bound: Vec<(PathBuf, bool)> = Vec::new();
+        for (path, rights) in places.iter() {
+            let writable = places.is_writable(path);
+            let shown = bound.iter().rev().find(|(place, _)| within(path, place));
+            if shown.is_none_or(|(_, shown_writable)| writable && !shown_writable) {
+                let access = if writable { Access::ReadWrite } else { Access::ReadOnly };
+                self.bind(path, access, code);
+                bound.push((path.to_path_buf(), writable));
+            }
+            let reads = places.rights_at(path).contains(READ);
+            let execute = if code == Code::Allowed && reads { Rights::EXECUTE } else { Rights::NONE };
+            self.right(path, rights | execute);
+        }
+    }
+
+    /// Lets `ls /` work, unless that would list a place that may only be written.
+    pub(super) fn add_top(&mut self, places: &Places) {
+        if places.iter().all(|(path, _)| places.rights_at(path).contains(Rights::LIST)) {
+            self.right("/", Rights::LIST);
+        }
+    }
+}
+
+/// Whether a path lies below a directory of libraries that is laid over as a whole.
+fn self_covers(loaded: &std::collections::BTreeSet<PathBuf>, path: &Path) -> bool {
+    path.ancestors().skip(1).any(|above| loaded.contains(above))
+}
+
+/// Who the process is inside.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Account {
+    /// User number.
+    pub(super) uid: u32,
+    /// Group number.
+    pub(super) gid: u32,
+}
+
+impl Account {
+    /// Small files of `/etc` that name this user and this machine, and nobody else.
+    fn files(self, home: &Path) -> [(&'static str, String); 5] {
+        let Self { uid, gid } = self;
+        let home = home.display();
+        [
+            (
+                "passwd",
+                format!("sbx:x:{uid}:{gid}:sbx:{home}:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
+            ),
+            ("group", format!("sbx:x:{gid}:\nnogroup:x:65534:\n")),
+            ("hosts", "127.0.0.1 localhost\n::1 localhost\n".to_owned()),
+            ("hostname", "sbx\n".to_owned()),
+            ("resolv.conf", String::new()),
+        ]
+    }
+}

@@ -1,0 +1,91 @@
+//! Runs a permitted command behind the fence and says how it ended.
+
+use super::live::Live;
+use crate::decide::Permit;
+use crate::plan::{Invocation, LowerError, lower};
+use sbx_platform::report::{Limit, Step};
+use sbx_platform::{Backend, End, Outcome, PlatformError};
+use serde_json::{Value, json};
+
+/// A launch that ended, with what is worth saying about it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Ran {
+    /// How it ended, and what held.
+    pub outcome: Outcome,
+    /// Where the kernel held less than `decide` allows, or the like.
+    pub remarks: Vec<String>,
+}
+
+/// Why nothing was run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The command cannot be carried out here.
+    #[error(transparent)]
+    Lower(#[from] LowerError),
+    /// The fence cannot be had here.
+    #[error(transparent)]
+    Platform(#[from] PlatformError),
+}
+
+/// Runs a permitted command and waits until nothing of it is left.
+///
+/// # Errors
+/// When the command or the fence cannot be had; nothing has run then.
+pub fn run(permit: &Permit<'_>, invocation: &Invocation, backend: Option<Backend>) -> Result<Ran, RunError> {
+    let lowered = lower(permit, invocation, &Live)?;
+    let outcome = sbx_platform::launch(&lowered.plan, backend)?;
+    Ok(Ran { outcome, remarks: lowered.remarks })
+}
+
+/// The status a shell would see: the command's own, 128+n for a signal, 124 for a time limit, 125 when the
+/// fence failed, 126 and 127 when the program could not be executed or found.
+#[must_use]
+pub fn exit_status(end: &End) -> u8 {
+    const ENOENT: i32 = 2;
+    const EACCES: i32 = 13;
+    match end {
+        End::Exited(code) => u8::try_from(*code).unwrap_or(u8::MAX),
+        End::Signaled(number) => u8::try_from(128 + number).unwrap_or(u8::MAX),
+        End::Limit(Limit::Wall | Limit::Cpu) => 124,
+        End::Limit(_) => 137,
+        End::Setup(failure) => match (failure.step, failure.errno) {
+            (Step::Exec, ENOENT) => 127,
+            (Step::Exec, EACCES) => 126,
+            _ => 125,
+        },
+    }
+}
+
+impl RunError {
+    /// The status a shell would see.
+    #[must_use]
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            Self::Lower(LowerError::NotFound { .. }) => 127,
+            Self::Lower(LowerError::NotExecutable(_)) => 126,
+            Self::Lower(_) | Self::Platform(_) => 125,
+        }
+    }
+}
+
+/// The outcome for machines.
+#[must_use]
+pub fn outcome_json(outcome: &Outcome) -> Value {
+    let mut body = json!({
+        "exit": null, "signal": null, "limit": null, "setup": null,
+        "status": exit_status(&outcome.end),
+        "duration_ms": u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX),
+        "backend": outcome.enforcement.backend.name(),
+        "guarantees": outcome.enforcement.given.iter().map(|given| given.name()).collect::<Vec<_>>(),
+        "missing": outcome.enforcement.missing().map(|missing| missing.name()).collect::<Vec<_>>(),
+    });
+    match &outcome.end {
+        End::Exited(code) => body["exit"] = json!(code),
+        End::Signaled(number) => body["signal"] = json!(number),
+        End::Limit(limit) => body["limit"] = json!(limit.name()),
+        End::Setup(failure) => body["setup"] = json!(failure.to_string()),
+    }
+    body
+}

@@ -1,0 +1,201 @@
+//! A tree of files, a random record over it, and acts near both.
+
+use super::acts::{Act, Verdict};
+use sbx::policy::{Grant, PlacedScope};
+use sbx::{Config, Decision, Facts, Manifest, Policy, Request, Source, decide};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub(crate) struct World {
+    dir: PathBuf,
+    record: String,
+    policy: Policy,
+    acts: Vec<Act>,
+}
+
+/// A small generator of numbers: the same seed gives the same world.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap_or(0) % sides
+    }
+
+    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.roll(from.len())]
+    }
+}
+
+const DIRS: &[&str] = &["work", "work/lib", "work/lib/deep", "work/docs", "work/.git", "work/.git/hooks", "far", "far/lib", "far/docs"];
+const FILES: &[&str] = &["a.txt", "b.md", "lib.rs"];
+const ROOTS: &[&str] = &["work", "work/lib", "work/docs", "far", "far/lib"];
+const PATHS: &[&str] = &["", "", "", "lib", "lib/**", "docs/b.md", "*.md", "**/*.md", "lib/deep", ".git/hooks", "a.txt", "missing"];
+const VERBS: &[&str] = &["fs.read", "fs.write", "fs.delete"];
+const ACTS: &[&str] = &["read", "list", "write", "truncate", "create", "mkdir", "delete"];
+
+impl World {
+    pub(crate) fn new(backend: &str, seed: u64) -> Self {
+        let base = std::env::temp_dir().canonicalize().expect("a temporary directory");
+        let dir = base.join(format!("sbx-agree-{backend}-{}-{seed}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        let mut dice = Dice(seed.wrapping_mul(77) + 5);
+        for _ in 0..8 {
+            dice.roll(2);
+        }
+        let record = record(&dir, &mut dice);
+        let acts = acts(&dir, &mut dice);
+        build(&dir, &acts);
+        let facts = Facts::new(dir.join("home")).at(dir.join("work"));
+        let (manifest, problems) = Manifest::parse(Source::new("agent.yml", record.as_str()), &facts);
+        let manifest = manifest.unwrap_or_else(|| panic!("{problems:?} in\n{record}"));
+        let (policy, _) = Policy::resolve(&manifest, &Config::default(), &facts);
+        Self { dir, record, policy, acts }
+    }
+
+    pub(crate) fn record(&self) -> &str {
+        &self.record
+    }
+
+    pub(crate) fn acts(&self) -> &[Act] {
+        &self.acts
+    }
+
+    /// `decide` over the process view: the agent's grants, and reading the proc root.
+    pub(crate) fn decide(&self, act: &Act) -> Verdict {
+        let in_root = act.path.starts_with(self.dir.join("work"));
+        if matches!(act.verb, "read" | "list") && in_root {
+            return Verdict::Allow;
+        }
+        let request = Request::path(act.capability(), &act.path);
+        match decide(&self.policy, &request) {
+            Decision::Deny(_) => self.listing_of_a_pattern(act),
+            Decision::Allow(_) if self.is_expressible(act) => Verdict::Allow,
+            Decision::Allow(_) => Verdict::AllowMaybeNarrower,
+        }
+    }
+
+    /// `x/**` opens all below `x`; that `x` itself can then be listed is part of the process view.
+    fn listing_of_a_pattern(&self, act: &Act) -> Verdict {
+        let below = |grant: &Grant| match &grant.scope {
+            PlacedScope::Fs { paths: Some(entries) } => {
+                entries.iter().any(|entry| entry.base == act.path && entry.glob.as_ref().is_some_and(|g| g.as_str() == "**"))
+            }
+            _ => false,
+        };
+        let listed = act.verb == "list" && self.policy.held(act.capability()).any(below);
+        if listed { Verdict::AllowMaybeNarrower } else { Verdict::Deny }
+    }
+
+    /// Whether some grant covers the act through a directory, rather than one by one or on itself.
+    fn is_expressible(&self, act: &Act) -> bool {
+        let makes_or_takes = matches!(act.verb, "create" | "mkdir" | "delete");
+        let through_directory = |base: &Path| {
+            let strictly = act.path != base;
+            let stands = base.is_dir();
+            stands && (strictly || !makes_or_takes)
+        };
+        let by_file = |base: &Path| base == act.path && act.exists && !makes_or_takes;
+        self.policy.held(act.capability()).filter(|grant| grant.allows_path(&act.path)).any(|grant| match &grant.scope {
+            PlacedScope::Fs { paths: None } => grant.root.as_deref().is_some_and(through_directory),
+            PlacedScope::Fs { paths: Some(entries) } => entries.iter().filter(|entry| entry.matches(&act.path)).any(|entry| {
+                let whole = entry.glob.as_ref().is_none_or(|glob| glob.as_str() == "**");
+                whole && (through_directory(&entry.base) || by_file(&entry.base))
+            }),
+            _ => false,
+        })
+    }
+
+    /// Has the acts tried inside; true for each that worked.
+    pub(crate) fn attempt(&self, backend: &str, accepted: &str) -> Vec<bool> {
+        let sbx = Path::new(env!("CARGO_BIN_EXE_sbx"));
+        let inside = self.dir.join("work/probe");
+        std::fs::copy(probe(sbx), &inside).unwrap_or_else(|error| panic!("the probe: {error}"));
+        let record = self.dir.join("agent.yml");
+        std::fs::write(&record, &self.record).expect("the record");
+        let mut command = Command::new(sbx);
+        command.args(["exec", "--backend", backend, "--agent"]).arg(&record).arg("--in").arg(self.dir.join("work"));
+        if !accepted.is_empty() {
+            command.args(["--allow-degraded", accepted]);
+        }
+        command.arg("--").arg(&inside).env("HOME", self.dir.join("home")).env_remove("XDG_CONFIG_HOME");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sbx");
+        let mut lines = String::new();
+        for act in &self.acts {
+            let _ = writeln!(lines, "{} {}", act.verb, act.path.display());
+        }
+        child.stdin.take().expect("a pipe").write_all(lines.as_bytes()).expect("the acts are read");
+        let output = child.wait_with_output().expect("sbx ends");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let answers: Vec<bool> = text.lines().map(|line| line == "ok").collect();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(answers.len(), self.acts.len(), "{backend}: the probe did not run: {told}\n{}", self.record);
+        answers
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// The probe, which `cargo test` builds with the other examples but `cargo test --test` does not.
+fn probe(sbx: &Path) -> PathBuf {
+    static BUILT: std::sync::Once = std::sync::Once::new();
+    let probe = sbx.with_file_name("examples").join("sbx-probe");
+    BUILT.call_once(|| {
+        if !probe.exists() {
+            let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+            let built = Command::new(cargo).args(["build", "--quiet", "--example", "sbx-probe"]).status();
+            assert!(built.is_ok_and(|status| status.success()), "the probe cannot be built");
+        }
+    });
+    probe
+}
+
+fn record(dir: &Path, dice: &mut Dice) -> String {
+    let mut text = format!("capabilities:\n  - proc.exec: {{in: {}}}\n", dir.join("work").display());
+    for _ in 0..1 + dice.roll(6) {
+        let root = dir.join(dice.pick(ROOTS));
+        let verb = dice.pick(VERBS);
+        let paths = match *dice.pick(PATHS) {
+            "" => String::new(),
+            path => format!(", paths: [\"{path}\"]"),
+        };
+        let _ = writeln!(text, "  - {verb}: {{in: {}{paths}}}", root.display());
+    }
+    text
+}
+
+/// Acts on files that stand, files that do not, victims made for the purpose, and directories.
+fn acts(dir: &Path, dice: &mut Dice) -> Vec<Act> {
+    (0..40)
+        .map(|number| {
+            let verb = *dice.pick(ACTS);
+            let parent = dir.join(dice.pick(DIRS));
+            let (path, exists) = match verb {
+                "list" => (parent, true),
+                "create" | "mkdir" => (parent.join(format!("new-{number}.{}", dice.pick(&["md", "txt"]))), false),
+                "delete" => (parent.join(format!("victim-{number}.{}", dice.pick(&["md", "txt"]))), true),
+                _ => (parent.join(dice.pick(FILES)), true),
+            };
+            Act { verb, path, exists }
+        })
+        .collect()
+}
+
+fn build(dir: &Path, acts: &[Act]) {
+    std::fs::create_dir_all(dir.join("home")).expect("a home");
+    for sub in DIRS {
+        std::fs::create_dir_all(dir.join(sub)).expect("a directory");
+        for file in FILES {
+            std::fs::write(dir.join(sub).join(file), "x").expect("a file");
+        }
+    }
+    for act in acts.iter().filter(|act| act.verb == "delete") {
+        std::fs::write(&act.path, "x").expect("a victim");
+    }
+}
