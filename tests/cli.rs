@@ -10,6 +10,8 @@ mod arguments;
 mod check;
 #[path = "cli/edit.rs"]
 mod edit;
+#[path = "cli/exec.rs"]
+mod exec;
 #[path = "cli/explain.rs"]
 mod explain;
 #[path = "cli/files.rs"]

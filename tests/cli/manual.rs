@@ -59,6 +59,9 @@ fn the_short_help_is_one_screen() {
         Usage: sbx [OPTIONS] <COMMAND>
 
         Commands:
+          exec            Run a command behind an agent's fence
+          eval            Run shell text behind an agent's fence
+          shell           Open a shell behind an agent's fence
           agents          List, read, write and trust agents' records
           check           Ask whether an agent may do something
           explain         Show the narrowing chain and what is left, as a receipt

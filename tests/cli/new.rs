@@ -114,7 +114,7 @@ fn a_copy_takes_the_new_name() {
           - records.read
           # GET, HEAD and OPTIONS on public hosts. `*` never reaches this machine or its network.
           - net.get: {hosts: ["*"]}
-        limits: {wall: 5m, output: 8M}
+        limits: {wall: 5m}
         ---
         # Fetcher
 
