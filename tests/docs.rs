@@ -104,6 +104,8 @@ fn update(page: &Path, step: &Step, got: &[String], grown: &mut isize) {
 fn world() -> TestEnv {
     let env = TestEnv::new();
     env.write("home/project/.git/HEAD", "ref: refs/heads/main\n");
+    env.write("home/project/.git/config", "");
+    env.write("home/project/.git/hooks/README.sample", "");
     env.write("home/project/src/main.rs", "fn main() {\n    // TODO: say hello\n}\n");
     env.write("home/project/README.md", "# A small project\n");
     env
@@ -156,6 +158,32 @@ fn every_link_to_a_file_leads_somewhere() {
         }
     }
     assert!(broken.is_empty(), "{broken:#?}");
+}
+
+fn page(name: &str) -> String {
+    std::fs::read_to_string(source_dir().join(name)).expect("a page")
+}
+
+#[test]
+fn every_guarantee_capability_and_command_is_documented() {
+    let (security, records, commands) =
+        (page("SECURITY.md"), page("docs/guide/records.md"), page("docs/guide/commands.md"));
+    for guarantee in sbx_platform::Guarantee::ALL {
+        assert!(security.contains(&format!("| `{guarantee}` ")), "SECURITY.md does not tell of {guarantee}");
+    }
+    for entry in sbx::capability::CATALOG {
+        let row = format!("| `{}` | {} |", entry.name, entry.risk.name());
+        assert!(records.contains(&row), "docs/guide/records.md has no row {row}");
+        assert!(
+            records.contains(entry.summary),
+            "docs/guide/records.md says something else of {}",
+            entry.name
+        );
+    }
+    for command in sbx::cli::definition().get_subcommands() {
+        let name = format!("sbx {}", command.get_name());
+        assert!(commands.contains(&name), "docs/guide/commands.md does not tell of {name}");
+    }
 }
 
 #[test]
