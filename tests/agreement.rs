@@ -32,7 +32,10 @@ fn agree(backend: &str, accepted: &str) {
         }
     }
     // A run in which nothing, or everything, was allowed would prove nothing.
-    assert!(acts > 0 && allowed > acts / 10 && allowed < acts * 9 / 10, "{allowed} of {acts} acts were allowed");
+    assert!(
+        acts > 0 && allowed > acts / 10 && allowed < acts * 9 / 10,
+        "{allowed} of {acts} acts were allowed"
+    );
 }
 
 fn check(world: &World, act: &Act, decided: Verdict, kernel: bool, seed: u64) {

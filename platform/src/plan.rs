@@ -85,8 +85,10 @@ impl Plan {
 pub struct ProtectedName {
     /// Consecutive parts of a path; `*` is any one.
     pub components: Vec<OsString>,
-    /// Paths of this name that may be changed after all, each with all below it.
-    pub except: Vec<PathBuf>,
+    /// Paths of this name that may be made and written after all, each with all below it.
+    pub may_make: Vec<PathBuf>,
+    /// Paths of this name that may be removed after all, each with all below it.
+    pub may_take: Vec<PathBuf>,
     /// What may be made below a directory that the launch itself made under the first of several parts.
     pub inside_new: InsideNew,
 }

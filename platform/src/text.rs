@@ -56,8 +56,9 @@ pub fn write(plan: &Plan) -> String {
             InsideNew::Ending(ending) => [OsStr::new("ending "), ending].into_iter().collect(),
             InsideNew::Settings(keys) => format!("settings {}", keys.join(" ")).into(),
         };
-        let mut fields: Vec<&OsStr> = vec![&inside, parts.as_os_str()];
-        fields.extend(name.except.iter().map(|except| except.as_os_str()));
+        let count = name.may_make.len().to_string();
+        let mut fields: Vec<&OsStr> = vec![&inside, parts.as_os_str(), count.as_ref()];
+        fields.extend(name.may_make.iter().chain(&name.may_take).map(|open| open.as_os_str()));
         line("protect-name", &fields);
     }
     for number in &plan.pass_fds {
@@ -151,11 +152,15 @@ fn read_line(line: &str, plan: &mut Plan) -> Option<()> {
             plan.rights.push(Place { path: path.into(), rights: from_letters(text(0)?)? });
         }
         ("protect", [path]) => plan.protect.push(path.into()),
-        ("protect-name", [inside, parts, except @ ..]) => plan.protect_names.push(ProtectedName {
-            components: PathBuf::from(parts).iter().map(OsStr::to_owned).collect(),
-            except: except.iter().map(PathBuf::from).collect(),
-            inside_new: inside_new(inside.to_str()?)?,
-        }),
+        ("protect-name", [inside, parts, count, open @ ..]) => {
+            let (make, take) = open.split_at_checked(count.to_str()?.parse().ok()?)?;
+            plan.protect_names.push(ProtectedName {
+                components: PathBuf::from(parts).iter().map(OsStr::to_owned).collect(),
+                may_make: make.iter().map(PathBuf::from).collect(),
+                may_take: take.iter().map(PathBuf::from).collect(),
+                inside_new: inside_new(inside.to_str()?)?,
+            });
+        }
         ("pass", [_]) => plan.pass_fds.push(text(0)?.parse().ok()?),
         ("stdio", [_]) => {
             plan.stdio = find([Stdio::Inherit, Stdio::Capture, Stdio::Pty], stdio_word, text(0)?)?;
@@ -347,7 +352,8 @@ mod tests {
         plan.protect_names = [InsideNew::Nothing, InsideNew::Ending(".sample".into()), settings]
             .map(|inside_new| ProtectedName {
                 components: vec![".git".into(), "*".into()],
-                except: vec![odd.clone()],
+                may_make: vec![odd.clone()],
+                may_take: vec![odd.clone(), odd.clone()],
                 inside_new,
             })
             .to_vec();

@@ -14,6 +14,15 @@ pub enum Kind {
     Link(PathBuf),
 }
 
+/// How a program uses a file it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// It is executed: the program, its loader, its interpreter.
+    Executed,
+    /// It is loaded: a library.
+    Loaded,
+}
+
 /// Questions about the machine's files, answered without changing anything.
 pub trait Host {
     /// What stands at a path, links not followed.
@@ -24,8 +33,8 @@ pub trait Host {
     fn names(&self, directory: &Path) -> Vec<OsString>;
     /// Whether a file may be executed.
     fn is_program(&self, path: &Path) -> bool;
-    /// The beginning of a file, at most `length` bytes from `offset`.
-    fn read(&self, path: &Path, offset: u64, length: usize) -> Option<Vec<u8>>;
+    /// Everything a program needs, itself included: files that are executed, and libraries that are loaded.
+    fn needed(&self, program: &Path) -> Vec<(PathBuf, Use)>;
     /// A variable of the caller's environment.
     fn variable(&self, name: &str) -> Option<OsString>;
 }

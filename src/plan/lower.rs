@@ -102,6 +102,9 @@ pub enum LowerError {
     /// A place that cannot be shown.
     #[error("{} cannot be shown inside a fence; name a directory below it", .0.display())]
     Reserved(PathBuf),
+    /// A place whose rights the kernel could not keep apart from those of private scratch.
+    #[error("{} may be written but not read, which cannot be held below /tmp; grant fs.read too, or another place", .0.display())]
+    WriteOnlyBelowTmp(PathBuf),
     /// A pattern matches more than is sensible to open one by one.
     #[error("the pattern {pattern} below {} opens too many files one by one; use a directory or `**`", base.display())]
     PatternTooWide {
@@ -125,13 +128,16 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     let mut places = Places::of(policy, host)?;
     places.add(root.clone(), Rights::READ | Rights::LIST);
     check_places(&places, host)?;
+    check_scratch(&places)?;
     let code = if programs == Programs::Any { Code::Allowed } else { Code::Refused };
-    let home = private_home(policy, &places);
+    let home = private_home(&places);
     let account = Account { uid: inside(invocation.ids.0), gid: inside(invocation.ids.1) };
     let mut view = View::default();
     view.add_system(&programs, host);
     view.add_scratch(&home, policy.limits().tmp.unwrap_or(TMP_SIZE), code, &account);
+    view.add_var_tmp(&places);
     view.add_places(&places, code);
+    view.add_home_links(&places, &policy.facts().home, &home);
     if let Programs::Listed(parts) = &programs {
         view.add_listed(parts);
     }
@@ -211,12 +217,21 @@ fn check_places(places: &Places, host: &dyn Host) -> Result<(), LowerError> {
     Ok(())
 }
 
-/// The home inside: the user's own path, empty and private; elsewhere when a grant shows that path.
-fn private_home(policy: &Policy, places: &Places) -> PathBuf {
-    let home = &policy.facts().home;
-    let taken = places.iter().any(|(path, _)| within(home, path))
-        || RESERVED.iter().any(|r| within(home, Path::new(r)));
-    if taken || home == Path::new("/") { PathBuf::from("/home/sbx") } else { home.clone() }
+/// Reading below private scratch cannot be refused, because rights add up along a path.
+fn check_scratch(places: &Places) -> Result<(), LowerError> {
+    let unread =
+        |path: &Path| within(path, Path::new("/tmp")) && !places.rights_at(path).contains(Rights::READ);
+    match places.iter().find(|(path, _)| unread(path)) {
+        Some((path, _)) => Err(LowerError::WriteOnlyBelowTmp(path.to_path_buf())),
+        None => Ok(()),
+    }
+}
+
+/// The home inside: empty, private, and above no granted place, because rights add up along a path.
+fn private_home(places: &Places) -> PathBuf {
+    let apart = |home: &Path| places.iter().all(|(path, _)| !within(path, home) && !within(home, path));
+    let usual = Path::new("/home/sbx");
+    PathBuf::from(if apart(usual) { usual } else { Path::new("/run/home") })
 }
 
 fn limits(policy: &Policy, stdio: Stdio) -> Limits {

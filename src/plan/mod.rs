@@ -5,7 +5,6 @@
 //! Invariant: a plan is never wider than what `decide` allows over the process view: the agent's grants,
 //! reading the proc root, the system view and private scratch.
 
-mod elf;
 mod environment;
 mod host;
 mod lower;
@@ -14,5 +13,5 @@ mod programs;
 mod protect;
 mod view;
 
-pub use host::{Host, Kind};
+pub use host::{Host, Kind, Use};
 pub use lower::{Invocation, LowerError, Lowered, lower};

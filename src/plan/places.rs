@@ -8,6 +8,7 @@ use super::lower::LowerError;
 use crate::capability::{Capability, Glob};
 use crate::manifest::PathEntry;
 use crate::policy::{Grant, PlacedScope, Policy};
+use crate::profile::PROTECTED;
 use sbx_platform::path::within;
 use sbx_platform::plan::Rights;
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ const MAX_MATCHES: usize = 2_000;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Places {
     rights: BTreeMap<PathBuf, Rights>,
+    /// Places that a grant names by a path without wildcards, which is what opens a protected one.
+    named: Vec<(PathBuf, Rights)>,
     /// Grants of which the kernel holds less than `decide` allows.
     pub(super) narrower: Vec<String>,
     looked_at: usize,
@@ -63,8 +66,12 @@ impl Places {
 
     /// Whether anything at a path can be changed.
     pub(super) fn is_writable(&self, path: &Path) -> bool {
-        let rights = self.rights_at(path);
-        rights.contains(Rights::WRITE) || rights.contains(Rights::REMOVE)
+        changes(self.rights_at(path))
+    }
+
+    /// Places with a right that a grant names without wildcards.
+    pub(super) fn named(&self, right: Rights) -> impl Iterator<Item = &Path> {
+        self.named.iter().filter(move |(_, rights)| rights.contains(right)).map(|(path, _)| path.as_path())
     }
 
     fn add_grant(&mut self, grant: &Grant, rights: Rights, host: &dyn Host) -> Result<(), LowerError> {
@@ -73,6 +80,9 @@ impl Places {
         for entry in paths.as_deref().unwrap_or(&whole) {
             self.add_entry(grant, root, entry, rights, host)?;
         }
+        let literal =
+            paths.iter().flatten().filter(|entry| entry.glob.is_none() && within(&entry.base, root));
+        self.named.extend(literal.map(|entry| (entry.base.clone(), rights)));
         Ok(())
     }
 
@@ -125,6 +135,10 @@ impl Places {
                     });
                 }
                 let Ok(rest) = path.strip_prefix(base) else { continue };
+                // No pattern opens a protected path.
+                if changes(rights) && PROTECTED.iter().any(|protected| protected.find(&path).is_some()) {
+                    continue;
+                }
                 match host.kind(&path) {
                     Some(Kind::Directory) => pending.push(path),
                     Some(Kind::File)
@@ -138,4 +152,9 @@ impl Places {
         }
         Ok(())
     }
+}
+
+/// Whether rights let something be changed.
+fn changes(rights: Rights) -> bool {
+    rights.contains(Rights::WRITE) || rights.contains(Rights::REMOVE)
 }

@@ -1,15 +1,35 @@
 //! Which programs can run: all of the system's, or only those the record lists.
 
-use super::elf::Parts;
-use super::host::Host;
+use super::host::{Host, Use};
 use crate::capability::{Capability, Token};
 use crate::policy::{Command, PlacedScope, Policy};
 use crate::profile::{HELPERS, HelperKind};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// Where programs are looked up unless the record passes the caller's PATH in.
 pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// The files that listed programs are made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Parts {
+    /// Programs, loaders, interpreters.
+    pub(super) executed: BTreeSet<PathBuf>,
+    /// Libraries, and directories of them.
+    pub(super) loaded: BTreeSet<PathBuf>,
+}
+
+impl Parts {
+    fn add_program(&mut self, program: &Path, host: &dyn Host) {
+        for (file, usage) in host.needed(program) {
+            match usage {
+                Use::Executed => self.executed.insert(file),
+                Use::Loaded => self.loaded.insert(file),
+            };
+        }
+    }
+}
 
 /// Which programs a launch may execute.
 #[derive(Clone, Debug, PartialEq, Eq)]

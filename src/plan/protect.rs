@@ -3,7 +3,7 @@
 use super::host::Host;
 use super::places::Places;
 use crate::policy::Policy;
-use crate::profile::{INERT_GIT_KEYS, PROTECTED};
+use crate::profile::{INERT_GIT_KEYS, Opening, PROTECTED, ProtectedPath};
 use sbx_platform::path::within;
 use sbx_platform::plan::{InsideNew, ProtectedName, Rights};
 use std::path::{Path, PathBuf};
@@ -21,32 +21,20 @@ pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<Pa
             writable.iter().map(move |place| place.join(&tail))
         });
     // A grant that names a protected path opens it, so it is not laid over.
-    let opened = |path: &PathBuf| places.iter().any(|(place, rights)| within(place, path) && changes(rights));
+    let opened = |path: &PathBuf| {
+        places.named(Rights::WRITE).chain(places.named(Rights::REMOVE)).any(|named| within(named, path))
+    };
     own.chain(standing.filter(|path| host.real(path).as_deref() == Some(path) && !opened(path))).collect()
-}
-
-fn changes(rights: Rights) -> bool {
-    rights.contains(Rights::WRITE) || rights.contains(Rights::REMOVE)
 }
 
 /// Names that stay as they are wherever they stand in a writable place, but for those a grant names.
 pub(super) fn names(places: &Places) -> Vec<ProtectedName> {
-    let opened: Vec<PathBuf> = places
-        .iter()
-        .filter(|(path, rights)| {
-            changes(*rights) && PROTECTED.iter().any(|protected| protected.find(path).is_some())
-        })
-        .map(|(path, _)| path.to_path_buf())
-        .collect();
     PROTECTED
         .iter()
         .map(|protected| ProtectedName {
             components: protected.components.iter().map(Into::into).collect(),
-            except: opened
-                .iter()
-                .filter(|path| protected.find(path).is_some_and(|found| within(path, found)))
-                .cloned()
-                .collect(),
+            may_make: opened(places, protected, Rights::WRITE),
+            may_take: opened(places, protected, Rights::REMOVE),
             inside_new: inside_new(&protected.components),
         })
         .collect()
@@ -61,4 +49,13 @@ fn inside_new(components: &[&str]) -> InsideNew {
         }
         _ => InsideNew::Nothing,
     }
+}
+
+/// Paths below a protected name that a grant with a right names.
+fn opened(places: &Places, protected: &ProtectedPath, right: Rights) -> Vec<PathBuf> {
+    if protected.opening == Opening::Never {
+        return Vec::new();
+    }
+    let below = |path: &&Path| protected.find(path).is_some_and(|found| within(path, found));
+    places.named(right).filter(below).map(Path::to_path_buf).collect()
 }

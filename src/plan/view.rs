@@ -1,9 +1,8 @@
 //! The file tree a fenced process sees.
 
-use super::elf::Parts;
 use super::host::{Host, Kind};
 use super::places::Places;
-use super::programs::Programs;
+use super::programs::{Parts, Programs};
 use crate::profile::{SYSTEM_VIEW, SystemKind};
 use sbx_platform::path::within;
 use sbx_platform::plan::{Access, Code, MountOp, Place, Rights};
@@ -80,7 +79,6 @@ impl View {
             tmpfs(Path::new("/tmp"), 0o1777),
             MountOp::Dir { dest: "/run".into() },
             MountOp::Dir { dest: "/var".into() },
-            MountOp::Symlink { target: "/tmp".into(), dest: "/var/tmp".into() },
             tmpfs(home, 0o700),
         ]);
         for (name, data) in identity.files(home) {
@@ -99,7 +97,7 @@ impl View {
     /// The granted places, each shown read-only or read-write as its rights ask.
     pub(super) fn add_places(&mut self, places: &Places, code: Code) {
         let mut bound: Vec<(PathBuf, bool)> = Vec::new();
-        for (path, rights) in places.iter() {
+        for (path, _) in places.iter() {
             let writable = places.is_writable(path);
             let shown = bound.iter().rev().find(|(place, _)| within(path, place));
             if shown.is_none_or(|(_, shown_writable)| writable && !shown_writable) {
@@ -107,9 +105,29 @@ impl View {
                 self.bind(path, access, code);
                 bound.push((path.to_path_buf(), writable));
             }
-            let reads = places.rights_at(path).contains(READ);
-            let execute = if code == Code::Allowed && reads { Rights::EXECUTE } else { Rights::NONE };
-            self.right(path, rights | execute);
+            let rights = places.rights_at(path);
+            let runs = code == Code::Allowed && rights.contains(READ);
+            self.right(path, if runs { rights | Rights::EXECUTE } else { rights });
+        }
+    }
+
+    /// Links in the private home to granted places of the user's own, so that `~/.cargo` and the like are found.
+    pub(super) fn add_home_links(&mut self, places: &Places, own: &Path, private: &Path) {
+        let below = places.iter().filter_map(|(path, _)| Some((path, path.strip_prefix(own).ok()?)));
+        let mut linked: Vec<&Path> = Vec::new();
+        for (path, rest) in below.filter(|(_, rest)| !rest.as_os_str().is_empty()) {
+            if !linked.iter().any(|above| within(rest, above)) {
+                self.mounts.push(MountOp::Symlink { target: path.to_path_buf(), dest: private.join(rest) });
+                linked.push(rest);
+            }
+        }
+    }
+
+    /// `/var/tmp` leads to private scratch, unless a granted place lies there.
+    pub(super) fn add_var_tmp(&mut self, places: &Places) {
+        let dest = Path::new("/var/tmp");
+        if places.iter().all(|(path, _)| !within(path, dest)) {
+            self.mounts.push(MountOp::Symlink { target: "/tmp".into(), dest: dest.to_path_buf() });
         }
     }
 

@@ -1,9 +1,9 @@
 //! The machine as it is, for [`plan`](crate::plan).
 
-use crate::plan::{Host, Kind};
+use crate::plan::{Host, Kind, Use};
+use sbx_platform::elf::Role;
 use std::ffi::OsString;
-use std::fs::File;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Answers from the file system and the environment of this process.
@@ -35,20 +35,10 @@ impl Host for Live {
         std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     }
 
-    fn read(&self, path: &Path, offset: u64, length: usize) -> Option<Vec<u8>> {
-        let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()))?;
-        let mut bytes = vec![0; length];
-        let mut filled = 0;
-        while filled < length {
-            match file.read_at(&mut bytes[filled..], offset + filled as u64) {
-                Ok(0) => break,
-                Ok(read) => filled += read,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(_) => return None,
-            }
-        }
-        bytes.truncate(filled);
-        Some(bytes)
+    fn needed(&self, program: &Path) -> Vec<(PathBuf, Use)> {
+        let needed = sbx_platform::elf::closure(program).unwrap_or_default();
+        let usage = |role| if role == Role::Executed { Use::Executed } else { Use::Loaded };
+        needed.into_iter().map(|needed| (needed.file, usage(needed.role))).collect()
     }
 
     fn variable(&self, name: &str) -> Option<OsString> {

@@ -29,16 +29,42 @@ impl Dice {
     }
 }
 
-const DIRS: &[&str] = &["work", "work/lib", "work/lib/deep", "work/docs", "work/.git", "work/.git/hooks", "far", "far/lib", "far/docs"];
+const DIRS: &[&str] = &[
+    "work",
+    "work/lib",
+    "work/lib/deep",
+    "work/docs",
+    "work/.git",
+    "work/.git/hooks",
+    "work/.sbx",
+    "far",
+    "far/lib",
+    "far/docs",
+];
 const FILES: &[&str] = &["a.txt", "b.md", "lib.rs"];
 const ROOTS: &[&str] = &["work", "work/lib", "work/docs", "far", "far/lib"];
-const PATHS: &[&str] = &["", "", "", "lib", "lib/**", "docs/b.md", "*.md", "**/*.md", "lib/deep", ".git/hooks", "a.txt", "missing"];
+const PATHS: &[&str] = &[
+    "",
+    "",
+    "",
+    "lib",
+    "lib/**",
+    "docs/b.md",
+    "*.md",
+    "**/*.md",
+    "lib/deep",
+    ".git/hooks",
+    ".sbx",
+    "a.txt",
+    "missing",
+];
 const VERBS: &[&str] = &["fs.read", "fs.write", "fs.delete"];
 const ACTS: &[&str] = &["read", "list", "write", "truncate", "create", "mkdir", "delete"];
 
 impl World {
     pub(crate) fn new(backend: &str, seed: u64) -> Self {
-        let base = std::env::temp_dir().canonicalize().expect("a temporary directory");
+        // Not below /tmp, which is private scratch inside: there a path is another file than outside.
+        let base = Path::new("/var/tmp").canonicalize().expect("a directory for large temporary files");
         let dir = base.join(format!("sbx-agree-{backend}-{}-{seed}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         let mut dice = Dice(seed.wrapping_mul(77) + 5);
@@ -71,21 +97,23 @@ impl World {
         }
         let request = Request::path(act.capability(), &act.path);
         match decide(&self.policy, &request) {
-            Decision::Deny(_) => self.listing_of_a_pattern(act),
+            Decision::Deny(_) => self.listing_of_the_way(act),
             Decision::Allow(_) if self.is_expressible(act) => Verdict::Allow,
             Decision::Allow(_) => Verdict::AllowMaybeNarrower,
         }
     }
 
-    /// `x/**` opens all below `x`; that `x` itself can then be listed is part of the process view.
-    fn listing_of_a_pattern(&self, act: &Act) -> Verdict {
-        let below = |grant: &Grant| match &grant.scope {
-            PlacedScope::Fs { paths: Some(entries) } => {
-                entries.iter().any(|entry| entry.base == act.path && entry.glob.as_ref().is_some_and(|g| g.as_str() == "**"))
-            }
-            _ => false,
+    /// The way to a granted place can be listed, where it shows nothing but that way; and so can `x` when
+    /// `x/**` opens all below it.
+    fn listing_of_the_way(&self, act: &Act) -> Verdict {
+        let leads_on = |grant: &Grant| match &grant.scope {
+            PlacedScope::Fs { paths: Some(entries) } => entries.iter().any(|entry| {
+                let matches_below = entry.glob.is_some() && act.path.starts_with(&entry.base);
+                entry.base.starts_with(&act.path) || matches_below
+            }),
+            _ => grant.root.as_deref().is_some_and(|root| root.starts_with(&act.path)),
         };
-        let listed = act.verb == "list" && self.policy.held(act.capability()).any(below);
+        let listed = act.verb == "list" && self.policy.grants().iter().any(leads_on);
         if listed { Verdict::AllowMaybeNarrower } else { Verdict::Deny }
     }
 
@@ -98,13 +126,17 @@ impl World {
             stands && (strictly || !makes_or_takes)
         };
         let by_file = |base: &Path| base == act.path && act.exists && !makes_or_takes;
-        self.policy.held(act.capability()).filter(|grant| grant.allows_path(&act.path)).any(|grant| match &grant.scope {
-            PlacedScope::Fs { paths: None } => grant.root.as_deref().is_some_and(through_directory),
-            PlacedScope::Fs { paths: Some(entries) } => entries.iter().filter(|entry| entry.matches(&act.path)).any(|entry| {
-                let whole = entry.glob.as_ref().is_none_or(|glob| glob.as_str() == "**");
-                whole && (through_directory(&entry.base) || by_file(&entry.base))
-            }),
-            _ => false,
+        self.policy.held(act.capability()).filter(|grant| grant.allows_path(&act.path)).any(|grant| {
+            match &grant.scope {
+                PlacedScope::Fs { paths: None } => grant.root.as_deref().is_some_and(through_directory),
+                PlacedScope::Fs { paths: Some(entries) } => {
+                    entries.iter().filter(|entry| entry.matches(&act.path)).any(|entry| {
+                        let whole = entry.glob.as_ref().is_none_or(|glob| glob.as_str() == "**");
+                        whole && (through_directory(&entry.base) || by_file(&entry.base))
+                    })
+                }
+                _ => false,
+            }
         })
     }
 
@@ -116,12 +148,17 @@ impl World {
         let record = self.dir.join("agent.yml");
         std::fs::write(&record, &self.record).expect("the record");
         let mut command = Command::new(sbx);
-        command.args(["exec", "--backend", backend, "--agent"]).arg(&record).arg("--in").arg(self.dir.join("work"));
+        command
+            .args(["exec", "--backend", backend, "--agent"])
+            .arg(&record)
+            .arg("--in")
+            .arg(self.dir.join("work"));
         if !accepted.is_empty() {
             command.args(["--allow-degraded", accepted]);
         }
         command.arg("--").arg(&inside).env("HOME", self.dir.join("home")).env_remove("XDG_CONFIG_HOME");
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sbx");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sbx");
         let mut lines = String::new();
         for act in &self.acts {
             let _ = writeln!(lines, "{} {}", act.verb, act.path.display());
@@ -131,7 +168,12 @@ impl World {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let answers: Vec<bool> = text.lines().map(|line| line == "ok").collect();
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(answers.len(), self.acts.len(), "{backend}: the probe did not run: {told}\n{}", self.record);
+        assert_eq!(
+            answers.len(),
+            self.acts.len(),
+            "{backend}: the probe did not run: {told}\n{}",
+            self.record
+        );
         answers
     }
 }
@@ -178,7 +220,9 @@ fn acts(dir: &Path, dice: &mut Dice) -> Vec<Act> {
             let parent = dir.join(dice.pick(DIRS));
             let (path, exists) = match verb {
                 "list" => (parent, true),
-                "create" | "mkdir" => (parent.join(format!("new-{number}.{}", dice.pick(&["md", "txt"]))), false),
+                "create" | "mkdir" => {
+                    (parent.join(format!("new-{number}.{}", dice.pick(&["md", "txt"]))), false)
+                }
                 "delete" => (parent.join(format!("victim-{number}.{}", dice.pick(&["md", "txt"]))), true),
                 _ => (parent.join(dice.pick(FILES)), true),
             };

@@ -49,7 +49,8 @@ impl Facts {
         match guarantee {
             G::FsHidden | G::FsMetadata | G::PidHidden | G::PrivateTmp => namespaces,
             G::FsRead => level(1) && !widened(plan, Rights::READ),
-            G::FsDelete => level(1) && !widened(plan, Rights::REMOVE),
+            // Where rights would add up, the broker keeps them apart.
+            G::FsDelete => level(1) && (self.notify || !widened(plan, Rights::REMOVE)),
             G::FsWrite => namespaces || level(1),
             G::FsTruncate => namespaces || level(3),
             // bubblewrap cannot mount without code, and without mounts nothing can.

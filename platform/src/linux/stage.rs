@@ -197,8 +197,9 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
 fn filter_for(plan: &Plan, surroundings: Surroundings, watched: bool) -> Filter {
     let watch = match (watched, surroundings.namespaces) {
         (false, _) => Watch::Off,
-        (true, true) => Watch::Making,
-        (true, false) => Watch::MakingAndRemoving,
+        // Names that may stand anywhere cannot all be covered by read-only mounts.
+        (true, true) if plan.protect_names.is_empty() => Watch::Making,
+        (true, _) => Watch::MakingAndRemoving,
     };
     Filter {
         unix: plan.unix_sockets == UnixSockets::Allowed,

@@ -13,7 +13,7 @@ use libc::c_int;
 
 use super::Done;
 use super::caller::Caller;
-use super::protect::{Own, Protected};
+use super::protect::{Change, Own, Protected};
 use super::resolve::{Resolver, Spot, Step};
 use super::settings;
 use crate::linux::sys::{check, check_int, errno, fd, mount};
@@ -128,7 +128,7 @@ impl<'p> Hands<'p> {
         if spot.wants_directory() || kind == Some(libc::S_IFDIR) {
             return Err(errno(refusal_for_directory(kind, flags)));
         }
-        if !self.protected.allows_change(&spot.path, &self.own) {
+        if !self.protected.allows_change(&spot.path, &self.own, Change::Make) {
             return Err(errno(libc::EACCES));
         }
         let flags = flags | libc::O_NOFOLLOW | libc::O_NOCTTY;
@@ -154,7 +154,7 @@ impl<'p> Hands<'p> {
     fn open_object(&self, caller: &Caller<'_>, object: &OwnedFd, flags: c_int) -> io::Result<Done> {
         let path = self.resolver.path_of(object)?;
         let found = fd::stat(object.as_raw_fd())?;
-        if path.is_absolute() && !self.protected.allows_change(&path, &self.own) {
+        if path.is_absolute() && !self.protected.allows_change(&path, &self.own, Change::Make) {
             return Err(errno(libc::EACCES));
         }
         let flags = flags & !(libc::O_NOFOLLOW | libc::O_CREAT | libc::O_EXCL) | libc::O_NOCTTY;
@@ -177,7 +177,7 @@ impl<'p> Hands<'p> {
         mode: u32,
     ) -> io::Result<Done> {
         let spot = self.spot(caller, (dirfd, name))?;
-        if !self.protected.allows_directory(&spot.path, &self.own) {
+        if !self.protected.allows_directory(&spot.path, &self.own, Change::Make) {
             return Err(self.refusal(&spot));
         }
         self.take_mask(caller)?;
@@ -200,7 +200,7 @@ impl<'p> Hands<'p> {
         mode: u32,
     ) -> io::Result<Done> {
         let spot = self.spot(caller, (dirfd, name))?;
-        self.guard(&spot.path)?;
+        self.guard(&spot.path, Change::Make)?;
         self.take_mask(caller)?;
         // SAFETY: a descriptor we hold, a NUL-terminated name and integers.
         check_int(unsafe { libc::mknodat(spot.parent.as_raw_fd(), spot.name.as_ptr(), mode, 0) })
@@ -216,11 +216,17 @@ impl<'p> Hands<'p> {
         flags: u32,
     ) -> io::Result<Done> {
         let (from, to) = (self.spot(caller, from)?, self.spot(caller, to)?);
-        self.guard(&from.path)?;
+        self.guard(&from.path, Change::Take)?;
+        if flags & libc::RENAME_EXCHANGE != 0 {
+            self.guard(&from.path, Change::Make)?;
+        }
         if let Some(keys) = self.protected.settings_at(&to.path, &self.own).filter(|_| flags == 0) {
             settings::renew(&from, keys)?;
         } else {
-            self.guard(&to.path)?;
+            self.guard(&to.path, Change::Make)?;
+            if matches!(look(&to), Ok(Some(_))) {
+                self.guard(&to.path, Change::Take)?;
+            }
         }
         // SAFETY: descriptors we hold, NUL-terminated names and an integer.
         check(unsafe {
@@ -246,7 +252,7 @@ impl<'p> Hands<'p> {
         flags: c_int,
     ) -> io::Result<Done> {
         let to = self.spot(caller, to)?;
-        self.guard(&to.path)?;
+        self.guard(&to.path, Change::Make)?;
         let name = caller.name(from.1)?;
         let source = if name.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
             Step::Object(caller.start(self.resolver.proc(), from.0)?)
@@ -256,13 +262,14 @@ impl<'p> Hands<'p> {
         };
         match source {
             Step::Spot(from) => {
-                self.guard(&from.path)?;
+                // Another name for a protected file would be a way to write it.
+                self.guard(&from.path, Change::Make)?;
                 link(from.parent.as_raw_fd(), &from.name, &to, 0)
             }
             Step::Object(object) => {
                 let path = self.resolver.path_of(&object)?;
                 if path.is_absolute() {
-                    self.guard(&path)?;
+                    self.guard(&path, Change::Make)?;
                 }
                 link(libc::AT_FDCWD, &self.resolver.own_name(&object)?, &to, libc::AT_SYMLINK_FOLLOW)
             }
@@ -279,7 +286,7 @@ impl<'p> Hands<'p> {
     ) -> io::Result<Done> {
         let target = caller.name(target)?;
         let spot = self.spot(caller, (dirfd, name))?;
-        self.guard(&spot.path)?;
+        self.guard(&spot.path, Change::Make)?;
         mount::make_link(&target, spot.parent.as_fd(), &spot.name).map(|()| Done::Nothing)
     }
 
@@ -306,8 +313,10 @@ impl<'p> Hands<'p> {
     ) -> io::Result<Done> {
         let spot = self.spot(caller, (dirfd, name))?;
         // A directory above a protected path that exists is not empty, so the kernel keeps it.
-        if flags & libc::AT_REMOVEDIR == 0 || !self.protected.allows_directory(&spot.path, &self.own) {
-            self.guard(&spot.path)?;
+        if flags & libc::AT_REMOVEDIR == 0
+            || !self.protected.allows_directory(&spot.path, &self.own, Change::Take)
+        {
+            self.guard(&spot.path, Change::Take)?;
         }
         // SAFETY: a descriptor we hold, a NUL-terminated name and an integer.
         check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), spot.name.as_ptr(), flags) })?;
@@ -315,8 +324,8 @@ impl<'p> Hands<'p> {
         Ok(Done::Nothing)
     }
 
-    fn guard(&self, path: &Path) -> io::Result<()> {
-        if self.protected.allows_change(path, &self.own) { Ok(()) } else { Err(errno(libc::EACCES)) }
+    fn guard(&self, path: &Path, change: Change) -> io::Result<()> {
+        if self.protected.allows_change(path, &self.own, change) { Ok(()) } else { Err(errno(libc::EACCES)) }
     }
 }
 

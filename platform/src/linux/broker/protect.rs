@@ -10,7 +10,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
 use crate::linux::mounts::writable_place;
-use crate::plan::{Access, InsideNew, MountOp, Plan, ProtectedName};
+use crate::plan::{Access, InsideNew, MountOp, Place, Plan, ProtectedName, Rights};
 
 /// Directories remembered as made by the launch; what is made beyond that is guarded like the rest.
 const OWN_MAX: usize = 4096;
@@ -22,6 +22,9 @@ pub(crate) struct Protected {
     names: Vec<ProtectedName>,
     /// Which names start with this part.
     by_first: HashMap<OsString, Vec<usize>>,
+    /// Rights on bound places that lie below a private place: the kernel's own rules add up along a path, so
+    /// that the private place's rights would hold there too.
+    held_here: Vec<Place>,
     proc: PathBuf,
 }
 
@@ -53,6 +56,15 @@ impl Own {
     fn covers(&self, path: &Path) -> bool {
         !self.0.is_empty() && path.ancestors().any(|above| self.0.contains(above))
     }
+}
+
+/// What is about to happen to a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// It is made or written.
+    Make,
+    /// It is taken away.
+    Take,
 }
 
 /// How a path relates to a protected name.
@@ -87,8 +99,9 @@ impl Protected {
             _ => None,
         });
         let proc = proc.unwrap_or_else(|| PathBuf::from("/proc"));
-        let any = !paths.is_empty() || !names.is_empty();
-        any.then(|| Self { paths: paths.into_iter().collect(), names, by_first, proc })
+        let held_here = below_private(plan);
+        let any = !paths.is_empty() || !names.is_empty() || !held_here.is_empty();
+        any.then(|| Self { paths: paths.into_iter().collect(), names, by_first, held_here, proc })
     }
 
     /// Where the process list is.
@@ -96,25 +109,37 @@ impl Protected {
         &self.proc
     }
 
-    /// Whether a directory may be made at `path`.
-    pub(super) fn allows_directory(&self, path: &Path, own: &Own) -> bool {
+    /// Whether a directory may be made, or an empty one taken away, at `path`.
+    pub(super) fn allows_directory(&self, path: &Path, own: &Own, change: Change) -> bool {
         let refused = |relation| match relation {
             Relation::Above | Relation::New(InsideNew::Ending(_)) => false,
             Relation::Within | Relation::New(_) => true,
         };
         !self.paths.iter().any(|kept| path.starts_with(kept))
-            && !self.names_at(path, own).into_iter().any(refused)
+            && !self.names_at(path, own, change).into_iter().any(refused)
+            && self.place_allows(path, change)
     }
 
-    /// Whether anything else may be made, written, moved to or moved away at `path`.
-    pub(super) fn allows_change(&self, path: &Path, own: &Own) -> bool {
+    /// Whether anything else than a directory may be made, written or taken away at `path`.
+    pub(super) fn allows_change(&self, path: &Path, own: &Own, change: Change) -> bool {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         let refused = |relation| match relation {
             Relation::New(InsideNew::Ending(ending)) => !name.ends_with(ending.as_encoded_bytes()),
             Relation::Above | Relation::Within | Relation::New(_) => true,
         };
         !self.paths.iter().any(|kept| path.starts_with(kept) || kept.starts_with(path))
-            && !self.names_at(path, own).into_iter().any(refused)
+            && !self.names_at(path, own, change).into_iter().any(refused)
+            && self.place_allows(path, change)
+    }
+
+    /// Whether the place `path` lies in has the right for `change`.
+    fn place_allows(&self, path: &Path, change: Change) -> bool {
+        let right = match change {
+            Change::Make => Rights::WRITE,
+            Change::Take => Rights::REMOVE,
+        };
+        let mut holding = self.held_here.iter().filter(|place| path.starts_with(&place.path)).peekable();
+        holding.peek().is_none() || holding.any(|place| place.rights.contains(right))
     }
 
     /// The keys to which the file that is about to be renamed to `path` must keep.
@@ -122,14 +147,14 @@ impl Protected {
         if self.paths.iter().any(|kept| path.starts_with(kept) || kept.starts_with(path)) {
             return None;
         }
-        match self.names_at(path, own)[..] {
+        match self.names_at(path, own, Change::Make)[..] {
             [Relation::New(InsideNew::Settings(keys))] => Some(keys),
             _ => None,
         }
     }
 
     /// Every protected name that `path` has to do with.
-    fn names_at(&self, path: &Path, own: &Own) -> Vec<Relation<'_>> {
+    fn names_at(&self, path: &Path, own: &Own, change: Change) -> Vec<Relation<'_>> {
         let parts: Vec<&OsStr> = path
             .components()
             .filter_map(|part| match part {
@@ -140,7 +165,7 @@ impl Protected {
         let mut found = Vec::new();
         for at in 0..parts.len() {
             for index in self.by_first.get(parts[at]).into_iter().flatten() {
-                found.extend(relation(&self.names[*index], path, &parts, at, own));
+                found.extend(relation(&self.names[*index], path, &parts, at, own, change));
             }
         }
         found
@@ -153,10 +178,15 @@ fn relation<'n>(
     parts: &[&OsStr],
     at: usize,
     own: &Own,
+    change: Change,
 ) -> Option<Relation<'n>> {
     let shared = name.components.len().min(parts.len() - at);
     let same = name.components.iter().zip(&parts[at..]).all(|(wanted, part)| wanted == "*" || wanted == part);
-    if !same || name.except.iter().any(|except| path.starts_with(except)) {
+    let open = match change {
+        Change::Make => &name.may_make,
+        Change::Take => &name.may_take,
+    };
+    if !same || open.iter().any(|open| path.starts_with(open)) {
         return None;
     }
     let upto = |end: usize| -> PathBuf {
@@ -172,6 +202,19 @@ fn relation<'n>(
     } else {
         Some(Relation::Above)
     }
+}
+
+/// Rights on bound places that lie below a private file system.
+fn below_private(plan: &Plan) -> Vec<Place> {
+    let below = |path: &Path, op: &MountOp| match op {
+        MountOp::Tmpfs { dest, .. } => path != dest && path.starts_with(dest),
+        _ => false,
+    };
+    let bound = |path: &Path| {
+        plan.mounts.iter().any(|op| matches!(op, MountOp::Bind { dest, .. } if path.starts_with(dest)))
+    };
+    let caught = |place: &&Place| bound(&place.path) && plan.mounts.iter().any(|op| below(&place.path, op));
+    plan.rights.iter().filter(caught).cloned().collect()
 }
 
 /// Every place inside at which the host path `host` can be written.
@@ -211,7 +254,8 @@ mod tests {
         let mut plan = plan();
         let name = |name: &&str| ProtectedName {
             components: name.split('/').map(OsString::from).collect(),
-            except: vec!["/w/kept/.envrc".into()],
+            may_make: vec!["/w/kept/.envrc".into()],
+            may_take: Vec::new(),
             inside_new: match *name {
                 ".git/hooks" => InsideNew::Ending(".sample".into()),
                 ".git/config" => InsideNew::Settings(vec![String::from("core.bare")]),
@@ -223,11 +267,11 @@ mod tests {
     }
 
     fn change(guard: &Protected, path: &str) -> bool {
-        guard.allows_change(Path::new(path), &Own::default())
+        guard.allows_change(Path::new(path), &Own::default(), Change::Make)
     }
 
     fn directory(guard: &Protected, path: &str) -> bool {
-        guard.allows_directory(Path::new(path), &Own::default())
+        guard.allows_directory(Path::new(path), &Own::default(), Change::Make)
     }
 
     #[test]
@@ -271,12 +315,12 @@ mod tests {
         let guard = named(&[".git/hooks", ".envrc"]);
         let mut own = Own::default();
         own.made(Path::new("/w/new"));
-        let change = |path: &str| guard.allows_change(Path::new(path), &own);
+        let change = |path: &str| guard.allows_change(Path::new(path), &own, Change::Make);
         assert!(change("/w/new/.envrc") && change("/w/new/.git/hooks/x"));
         assert!(!change("/w/.envrc") && !change("/w/old/.git/hooks/x"));
         own.moved(Path::new("/w/new"), Path::new("/w/newer"));
-        assert!(guard.allows_change(Path::new("/w/newer/.envrc"), &own));
-        assert!(!guard.allows_change(Path::new("/w/new/.envrc"), &own));
+        assert!(guard.allows_change(Path::new("/w/newer/.envrc"), &own, Change::Make));
+        assert!(!guard.allows_change(Path::new("/w/new/.envrc"), &own, Change::Make));
     }
 
     #[test]
@@ -286,12 +330,12 @@ mod tests {
         own.made(Path::new("/w/.git"));
         own.made(Path::new("/w/.config"));
         let path = Path::new;
-        assert!(guard.allows_directory(path("/w/.git/hooks"), &own));
-        assert!(guard.allows_change(path("/w/.git/hooks/pre-commit.sample"), &own));
-        assert!(!guard.allows_change(path("/w/.git/hooks/pre-commit"), &own));
-        assert!(!guard.allows_change(path("/w/.git/config"), &own));
+        assert!(guard.allows_directory(path("/w/.git/hooks"), &own, Change::Make));
+        assert!(guard.allows_change(path("/w/.git/hooks/pre-commit.sample"), &own, Change::Make));
+        assert!(!guard.allows_change(path("/w/.git/hooks/pre-commit"), &own, Change::Make));
+        assert!(!guard.allows_change(path("/w/.git/config"), &own, Change::Make));
         assert!(guard.settings_at(path("/w/.git/config"), &own).is_some());
         assert!(guard.settings_at(path("/w/old/.git/config"), &own).is_none());
-        assert!(!guard.allows_directory(path("/w/.config/fish"), &own));
+        assert!(!guard.allows_directory(path("/w/.config/fish"), &own, Change::Make));
     }
 }
