@@ -123,14 +123,14 @@ fn run(token: impl Fn(usize) -> Option<Token>, text: &[u8]) -> bool {
             continue;
         }
         if let Some(retry) = star.as_mut().filter(|retry| text.get(retry.text).is_some_and(|b| *b != b'/')) {
-            retry.text += 1;
+            retry.text += character(&text[retry.text..]);
             (t, at) = (retry.token + 1, retry.text);
         } else if let Some(retry) = deep.as_mut() {
             let step = match token(retry.token) {
                 Some(Token::DeepDir) => {
                     text[retry.text..].iter().position(|b| *b == b'/').map(|slash| slash + 1)
                 }
-                _ => (retry.text < text.len()).then_some(1),
+                _ => (retry.text < text.len()).then(|| character(&text[retry.text..])),
             };
             let Some(step) = step else { return false };
             retry.text += step;
@@ -197,6 +197,9 @@ mod tests {
         yes("?", "é");
         no("?", "éé");
         no("a?b", "a/b");
+        no("*??", "€");
+        no("**??", "€");
+        yes("*??", "€é");
     }
 
     #[test]

@@ -315,7 +315,7 @@ mod tests {
     fn quoted_items_hold_reserved_characters() {
         let text = r#"fs.read{in=/w,paths=["a,b","c\"d"]}"#;
         let spec = Spec::parse(text).unwrap();
-        assert_eq!(spec.scope.list(super::super::ScopeKey::Paths).unwrap(), ["a,b", "c\"d"]);
+        assert_eq!(spec.scope.list(crate::capability::ScopeKey::Paths).unwrap(), ["a,b", "c\"d"]);
         assert_eq!(spec.to_string(), text);
     }
 

@@ -1,7 +1,7 @@
 //! Protected paths: what no wider grant opens.
 
 use crate::policy::{Grant, Policy};
-use crate::profile::{Opening, PROTECTED};
+use crate::profile::{Opening, strictest};
 use sbx_platform::path::within;
 use std::path::Path;
 
@@ -20,10 +20,8 @@ pub struct Protection<'a> {
 #[must_use]
 pub fn protection<'a>(policy: &Policy, target: &'a Path) -> Option<Protection<'a>> {
     own_files(policy, target).or_else(|| {
-        PROTECTED.iter().find_map(|protected| {
-            let path = protected.find(target)?;
-            Some(Protection { path, opening: protected.opening, why: protected.why })
-        })
+        let (protected, path) = strictest(target)?;
+        Some(Protection { path, opening: protected.opening, why: protected.why })
     })
 }
 
@@ -44,5 +42,20 @@ impl Protection<'_> {
     #[must_use]
     pub fn opened_by(&self, grant: &Grant, target: &Path) -> bool {
         self.opening == Opening::Named && grant.names_path(self.path, target)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::capability::{Capability, Spec};
+    use crate::{Facts, Policy, Request, decide};
+
+    #[test]
+    fn naming_a_protected_path_does_not_open_another_below_it() {
+        let held = Spec::parse("fs.write{in=/w,paths=[.vscode]}").unwrap();
+        let policy = Policy::from_specs("a", &[held], &Facts::new("/home/u")).unwrap();
+        let may = |path| decide(&policy, &Request::path(Capability::FsWrite, path)).is_allowed();
+        assert!(may("/w/.vscode/tasks.json"));
+        assert!(!may("/w/.vscode/.sbx/agents/evil.md") && !may("/w/.vscode/.bashrc"));
     }
 }

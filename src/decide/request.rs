@@ -129,13 +129,15 @@ impl Request {
     /// May a file be read, written or deleted? The path is taken as it stands, without links.
     #[must_use]
     pub fn path(capability: Capability, path: impl AsRef<Path>) -> Self {
-        let path = normalize(path.as_ref());
+        let path = path.as_ref().to_path_buf();
         Self::resolved_path(capability, path.clone(), path)
     }
 
     /// The same, with what the path turned out to be once links were followed.
     #[must_use]
     pub fn resolved_path(capability: Capability, asked: PathBuf, target: PathBuf) -> Self {
+        // A `..` that is left would be compared as a name, and lead out of any root.
+        let [asked, target] = [normalize(&asked), normalize(&target)];
         Self::new(capability, Subject::Path { asked, target })
     }
 
@@ -189,7 +191,9 @@ impl Request {
     /// May a record be read, created, changed or deleted? An agent's record needs `agent.*`.
     #[must_use]
     pub fn record(capability: Capability, id: Option<&str>, class: Option<&str>) -> Self {
-        let about_agent = class == Some("agent") || id.is_some_and(|id| id.trim().starts_with("agents/"));
+        let id = id.map(record_id);
+        let id = id.as_deref();
+        let about_agent = class == Some("agent") || id.is_some_and(|id| id.starts_with("agents/"));
         let as_agent = match capability {
             Capability::RecordsCreate => Some(Capability::AgentCreate),
             Capability::RecordsUpdate => Some(Capability::AgentUpdate),
@@ -280,6 +284,12 @@ impl Request {
     }
 }
 
+/// A record's id in its one spelling: `./a//b` is `a/b`. A `..` stays, and no grant covers it.
+fn record_id(id: &str) -> String {
+    let parts = id.trim().split('/').filter(|part| !matches!(*part, "" | "."));
+    parts.collect::<Vec<_>>().join("/")
+}
+
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.capability)?;
@@ -326,4 +336,47 @@ fn write_argv(f: &mut fmt::Formatter<'_>, argv: &[OsString]) -> fmt::Result {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::Spec;
+    use crate::{Facts, Policy, decide};
+
+    fn may(held: &str, request: &Request) -> bool {
+        let held = Spec::parse(held).unwrap();
+        let policy = Policy::from_specs("me", &[held], &Facts::new("/home/u")).unwrap();
+        decide(&policy, request).is_allowed()
+    }
+
+    #[test]
+    fn an_agents_record_is_known_however_its_id_is_spelled() {
+        for id in ["agents/scout", "./agents/scout", "/agents/scout", "agents//scout", "a/../agents/scout"] {
+            let request = Request::record(Capability::RecordsUpdate, Some(id), Some("note"));
+            assert!(!may("records.update", &request), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_record_id_that_climbs_is_covered_by_nothing() {
+        let request = Request::record(Capability::RecordsUpdate, Some("a/../b"), None);
+        assert!(!may("records.update{paths=[a]}", &request) && !may("records.update", &request));
+        let request = Request::record(Capability::RecordsUpdate, Some("./a//b"), None);
+        assert!(may("records.update{paths=[a/b]}", &request));
+    }
+
+    #[test]
+    fn a_target_that_climbs_is_taken_for_what_it_is() {
+        let target = |path: &str| Request::resolved_path(Capability::FsRead, path.into(), path.into());
+        assert!(!may("fs.read{in=/w}", &target("/w/../etc/passwd")));
+        assert!(may("fs.read{in=/w}", &target("//w/./a/")));
+    }
+
+    #[test]
+    fn an_agent_cannot_reach_itself_by_another_spelling() {
+        for id in ["me", "agents/me", "./me", "x/../me", "agents/./me"] {
+            assert!(!may("agent.grant", &Request::agent(Capability::AgentGrant, id)), "{id}");
+        }
+    }
 }

@@ -4,7 +4,8 @@
 
 use super::protected::protection;
 use super::{Request, Subject};
-use crate::capability::{Capability, Scope, ScopeKey, Spec, check_command};
+use crate::capability::{Capability, Scope, ScopeKey, Spec, check_command, has_separator, is_literal};
+use crate::manifest::is_agent_id;
 use crate::policy::{Level, Policy};
 use crate::profile::Opening;
 use sbx_platform::path::within;
@@ -23,20 +24,27 @@ pub(super) fn suggest(policy: &Policy, request: &Request) -> Option<Spec> {
             Scope::bare().with_list(ScopeKey::Hosts, [host])
         }
         Subject::Host { .. } => return None,
-        Subject::Command { argv, cwd, .. } => {
-            let program = argv.first()?.to_str().filter(|program| check_command(program).is_ok())?;
-            rooted(policy, cwd.as_deref())?.with_list(ScopeKey::Cmds, [program])
+        Subject::Command { argv, cwd, file } => {
+            let program = argv.first()?.to_str()?;
+            // A file is named in full: the grant's root need not be where the command runs.
+            let named = if has_separator(program) { file.as_deref()?.to_str()? } else { program };
+            let named = Some(named).filter(|named| check_command(named).is_ok())?;
+            rooted(policy, cwd.as_deref())?.with_list(ScopeKey::Cmds, [named])
         }
         Subject::Shell { cwd, .. } => rooted(policy, cwd.as_deref())?,
-        Subject::Record { id, class } => record_scope(capability, id.as_deref(), class.as_deref()),
+        Subject::Record { id, class } => record_scope(capability, id.as_deref(), class.as_deref())?,
+        Subject::Agent { id, .. } if !is_agent_id(id) => return None,
         Subject::Agent { id, .. } => Scope::bare().with_text(ScopeKey::Id, format!("agents/{id}")),
     };
-    Some(Spec { capability, scope })
+    // A request can be about a thing that its capability is not about; nothing would allow that.
+    let fits = scope.iter().all(|(key, _)| capability.keys().contains(&key));
+    fits.then_some(Spec { capability, scope })
 }
 
 fn path_scope(policy: &Policy, capability: Capability, target: &Path) -> Option<Scope> {
-    let never = protection(policy, target).is_some_and(|guarded| guarded.opening == Opening::Never);
-    if (never && capability != Capability::FsRead) || outside(policy, target).is_some() {
+    let guarded = protection(policy, target).filter(|_| capability != Capability::FsRead);
+    let never = guarded.is_some_and(|guarded| guarded.opening == Opening::Never);
+    if never || outside(policy, target).is_some() {
         return None;
     }
     let known = policy
@@ -48,8 +56,12 @@ fn path_scope(policy: &Policy, capability: Capability, target: &Path) -> Option<
     let root = known.or_else(|| target.parent()).unwrap_or(target);
     let scope = Scope::bare().with_text(ScopeKey::In, printable(root)?);
     match target.strip_prefix(root).ok()?.to_str()? {
-        "" => Some(scope),
-        rest if rest.chars().any(char::is_control) => None,
+        "" if guarded.is_none() => Some(scope),
+        // Only a grant whose `paths` names it opens a protected path.
+        "" => Some(scope.with_list(ScopeKey::Paths, ["."])),
+        // A name with a wildcard in it cannot be written without also meaning others.
+        rest if !is_literal(rest) || rest.chars().any(char::is_control) => None,
+        rest if rest.starts_with(['~', '$']) => Some(scope.with_list(ScopeKey::Paths, [format!("./{rest}")])),
         rest => Some(scope.with_list(ScopeKey::Paths, [rest])),
     }
 }
@@ -69,13 +81,17 @@ fn printable(path: &Path) -> Option<String> {
     path.to_str().filter(|text| !text.chars().any(char::is_control)).map(str::to_owned)
 }
 
-fn record_scope(capability: Capability, id: Option<&str>, class: Option<&str>) -> Scope {
+fn record_scope(capability: Capability, id: Option<&str>, class: Option<&str>) -> Option<Scope> {
+    let climbs = |id: &str| id.split('/').any(|part| part == "..");
+    if id.is_some_and(|id| id.is_empty() || climbs(id) || !is_literal(id)) {
+        return None;
+    }
     let takes = |key| capability.keys().contains(&key);
     let classes = class.filter(|_| takes(ScopeKey::Classes));
     let paths = id.filter(|_| takes(ScopeKey::Paths));
     let scope =
         classes.into_iter().fold(Scope::bare(), |scope, class| scope.with_list(ScopeKey::Classes, [class]));
-    paths.into_iter().fold(scope, |scope, id| scope.with_list(ScopeKey::Paths, [id]))
+    Some(paths.into_iter().fold(scope, |scope, id| scope.with_list(ScopeKey::Paths, [id])))
 }
 
 /// The level that keeps every grant away from a path.
@@ -104,4 +120,38 @@ pub(super) fn ceiling_hint(policy: &Policy, request: &Request) -> Option<String>
         level.name,
         level.root.display()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Facts;
+
+    fn suggested(request: &Request) -> Option<String> {
+        let held = Spec::parse("fs.write{in=/w/.git/hooks}").unwrap();
+        let policy = Policy::from_specs("a", &[held], &Facts::new("/home/u").at("/w")).unwrap();
+        suggest(&policy, request).map(|spec| spec.to_string())
+    }
+
+    fn write(path: &str) -> Option<String> {
+        suggested(&Request::path(Capability::FsWrite, path))
+    }
+
+    #[test]
+    fn a_file_is_suggested_where_it_was_found() {
+        let request = Request::exec(["./x"]).in_dir("/w/sub");
+        assert_eq!(suggested(&request).unwrap(), "proc.exec{in=/w,cmds=[/w/sub/x]}");
+        assert_eq!(suggested(&Request::exec(["./x"])), None);
+    }
+
+    #[test]
+    fn a_protected_root_is_named() {
+        assert_eq!(write("/w/.git/hooks").unwrap(), "fs.write{in=/w/.git/hooks,paths=[.]}");
+    }
+
+    #[test]
+    fn a_name_never_turns_into_a_pattern_or_a_home() {
+        assert_eq!(write("/w/**"), None);
+        assert_eq!(write("/w/~/x").unwrap(), "fs.write{in=/w,paths=[./~/x]}");
+    }
 }

@@ -5,6 +5,7 @@
 
 use super::expand::{expand, implied};
 use super::grants::WrittenGrant;
+use super::reroot::reroot;
 use super::splice::{Entry, Splice};
 use super::subtract::{Rest, subtract};
 use super::{Facts, Manifest, expand_root};
@@ -124,21 +125,12 @@ fn with_root(manifest: &Manifest, grant: &WrittenGrant, facts: &Facts) -> Spec {
         return spec;
     }
     let own = spec.scope.text(ScopeKey::In).and_then(|own| expand_root(own, facts).ok()?.path);
-    let outside = match (&own, &sandbox.root.path) {
-        (Some(own), Some(root)) => !within(own, root),
-        _ => false,
+    let scope = match (&own, &sandbox.root.path) {
+        (Some(own), Some(root)) if !within(own, root) => reroot(&spec.scope, own, root, facts),
+        (Some(_), _) => return spec,
+        (None, _) => spec.scope.clone(),
     };
-    if own.is_some() && !outside {
-        return spec;
-    }
-    let scope = spec.scope.clone().with_text(ScopeKey::In, sandbox.root.written.clone());
-    // Paths written below a root that was clamped away mean nothing below the new one.
-    let scope = if outside && scope.list(ScopeKey::Paths).is_some() {
-        scope.with_list(ScopeKey::Paths, Vec::<String>::new())
-    } else {
-        scope
-    };
-    Spec { scope, ..spec }
+    Spec { scope: scope.with_text(ScopeKey::In, sandbox.root.written.clone()), ..spec }
 }
 
 /// What the record is to grant, in the order in which it will be written.
@@ -203,4 +195,29 @@ fn uses_shorthand(manifest: &Manifest) -> bool {
     !implied(manifest).is_empty()
         || manifest.access.is_some()
         || manifest.sandbox.as_ref().is_some_and(|s| s.grants)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn granted(text: &str) -> String {
+        let spec = Spec::parse("records.delete").unwrap();
+        let change = grant(&Source::new("a.yml", text), &spec, &Facts::new("/home/u")).unwrap();
+        change.text.unwrap()
+    }
+
+    #[test]
+    fn a_list_that_is_null_in_any_spelling_can_be_granted_to() {
+        for null in ["", " ~", " null"] {
+            let text = format!("capabilities:{null}\nid: a\n");
+            assert_eq!(granted(&text), "capabilities:\n  - records.delete\nid: a\n");
+        }
+    }
+
+    #[test]
+    fn a_program_below_a_clamped_root_does_not_become_another_one() {
+        let text = "sandbox: /w\naccess: r\ncapabilities:\n  - proc.exec: {in: /, cmds: [./t]}\n";
+        assert!(granted(text).contains("- proc.exec: {in: /w, cmds: [/t]}"));
+    }
 }

@@ -4,20 +4,17 @@ use super::Manifest;
 use super::grants::{WrittenGrant, WrittenIn};
 use crate::capability::{Capability, Scope, ScopeKey, Spec};
 use crate::text::Span;
+use std::collections::HashSet;
 
 /// Every grant the record makes, shorthands spelled out, each only once.
 #[must_use]
 pub fn expand(manifest: &Manifest) -> Vec<WrittenGrant> {
-    let mut grants: Vec<WrittenGrant> = Vec::new();
-    let shorthand = implied(manifest);
     let written = manifest.capabilities().unwrap_or_default().iter().cloned();
     // Written entries come last but win: their place is the one to show.
-    for grant in written.chain(shorthand) {
-        if !grants.iter().any(|seen| seen.spec == grant.spec) {
-            grants.push(grant);
-        }
-    }
-    grants
+    let grants: Vec<WrittenGrant> = written.chain(implied(manifest)).collect();
+    let mut seen = HashSet::with_capacity(grants.len());
+    let first: Vec<bool> = grants.iter().map(|grant| seen.insert(&grant.spec)).collect();
+    grants.into_iter().zip(first).filter_map(|(grant, first)| first.then_some(grant)).collect()
 }
 
 /// What the record grants without writing it out.

@@ -82,6 +82,11 @@ impl Facts {
         self.links.get(root).cloned().unwrap_or_else(|| root.to_path_buf())
     }
 
+    /// Whether any root is known to be, or to lie behind, a link.
+    pub(crate) fn knows_links(&self) -> bool {
+        !self.links.is_empty()
+    }
+
     /// The same facts with a record store.
     #[must_use]
     pub fn records_dir(mut self, dir: Option<PathBuf>) -> Self {

@@ -63,8 +63,9 @@ pub(super) fn parse(
     match &node.kind {
         NodeKind::Null => {}
         NodeKind::Text(text) => {
+            let base = inner_base(source, node.span, text);
             for (token, span) in split_list(text) {
-                let span = inner_span(source, node.span, text, span);
+                let span = inner_span(base, node.span, span);
                 keep(read_spec(token, span, facts), span);
             }
         }
@@ -86,7 +87,8 @@ pub(super) fn parse(
 fn entry(item: &Node, source: &Source, facts: &Facts) -> Result<Spec, Vec<Problem>> {
     match &item.kind {
         NodeKind::Text(text) => {
-            let span = inner_span(source, item.span, text, Span::new(0, text.len()));
+            let base = inner_base(source, item.span, text);
+            let span = inner_span(base, item.span, Span::new(0, text.len()));
             read_spec(text, span, facts)
         }
         NodeKind::Map(pairs) => match pairs.as_slice() {
@@ -158,13 +160,14 @@ fn accept(spec: Spec, span: Span, facts: &Facts) -> Result<Spec, Vec<Problem>> {
     if found.is_empty() { Ok(spec) } else { Err(found) }
 }
 
-/// Where a part of a scalar's value stands; the whole scalar when its text was rewritten by YAML.
-fn inner_span(source: &Source, span: Span, value: &str, inner: Span) -> Span {
-    let raw = source.slice(span);
-    match raw.find(value) {
-        Some(at) => Span::new(span.start + at + inner.start, span.start + at + inner.end),
-        None => span,
-    }
+/// Where a scalar's value stands; none when its text was rewritten by YAML.
+fn inner_base(source: &Source, span: Span, value: &str) -> Option<usize> {
+    source.slice(span).find(value).map(|at| span.start + at)
+}
+
+/// Where a part of a scalar's value stands; the whole scalar when that cannot be said.
+fn inner_span(base: Option<usize>, span: Span, inner: Span) -> Span {
+    base.map_or(span, |base| Span::new(base + inner.start, base + inner.end))
 }
 
 /// Everything wrong with the values of a spec whose keys and kinds are right.

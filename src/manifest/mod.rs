@@ -14,6 +14,7 @@ mod load;
 mod paths;
 mod record;
 mod render;
+mod reroot;
 mod sections;
 mod splice;
 mod subtract;
@@ -37,6 +38,7 @@ pub use write::{WriteError, rewrite};
 pub use yaml::{Node, NodeKind};
 
 pub(crate) use config::{BACKENDS, KEYS as CONFIG_KEYS};
+pub(crate) use record::{MAX_AGENT_ID, is_agent_id};
 pub(crate) use render::record as render_record;
 pub(crate) use sections::{MCP_KEYS, RISK_KEYS};
 pub(crate) use write::create as create_file;

@@ -110,7 +110,9 @@ impl PathEntry {
     #[must_use]
     pub fn matches(&self, path: &Path) -> bool {
         let Ok(rest) = path.strip_prefix(&self.base) else { return false };
-        self.glob.as_ref().is_none_or(|glob| glob.matches(rest.as_os_str().as_encoded_bytes()))
+        let rest = rest.as_os_str().as_encoded_bytes();
+        // `lib/*` and `lib/**` are about what is below `lib`, and an empty rest is `lib` itself.
+        self.glob.as_ref().is_none_or(|glob| !rest.is_empty() && glob.matches(rest))
     }
 
     /// Whether everything `child` covers is covered here too. Errs on the side of no.
@@ -164,6 +166,15 @@ mod tests {
         let lib = entry("lib").unwrap();
         assert!(lib.matches(Path::new("/w/lib")) && lib.matches(Path::new("/w/lib/a/b")));
         assert!(!lib.matches(Path::new("/w/library")));
+    }
+
+    #[test]
+    fn a_wildcard_is_about_what_lies_below() {
+        for text in ["lib/*", "lib/**"] {
+            let below = entry(text).unwrap();
+            assert!(below.matches(Path::new("/w/lib/a")) && !below.matches(Path::new("/w/lib")), "{text}");
+        }
+        assert!(!entry("*").unwrap().matches(Path::new("/w")));
     }
 
     #[test]

@@ -72,7 +72,7 @@ impl Manifest {
         let mut manifest = Self {
             id: stem(source.name()),
             front,
-            root: root.clone(),
+            root: Node { kind: NodeKind::Null, span: root.span },
             description: None,
             sandbox: None,
             access: None,
@@ -83,6 +83,7 @@ impl Manifest {
         for (key, value) in pairs {
             manifest.key(key, value, facts, problems);
         }
+        manifest.root = root;
         Some(manifest)
     }
 
@@ -103,7 +104,7 @@ impl Manifest {
     }
 
     fn read_id(&mut self, value: &Node, problems: &mut Vec<Problem>) {
-        match value.text().map(normalize_id).filter(|id| is_id(id)) {
+        match value.text().map(normalize_id).filter(|id| is_agent_id(id)) {
             Some(id) => self.id = id.to_owned(),
             None => problems.push(
                 Problem::error(Code::BadSection, "`id` is not an agent's name")
@@ -173,19 +174,23 @@ pub fn normalize_id(id: &str) -> &str {
     id.strip_prefix("agents/").unwrap_or(id).trim_matches('/')
 }
 
-fn is_id(id: &str) -> bool {
+/// How many bytes an agent's id may have.
+pub(crate) const MAX_AGENT_ID: usize = 128;
+
+/// Whether an id is one that an agent can have.
+pub(crate) fn is_agent_id(id: &str) -> bool {
     let part = |part: &str| {
         !part.is_empty()
             && !part.starts_with('.')
             && part.chars().all(|c| c.is_alphanumeric() || "._-".contains(c))
     };
-    id.len() <= 128 && id.split('/').all(part)
+    id.len() <= MAX_AGENT_ID && id.split('/').all(part)
 }
 
 fn stem(name: &str) -> String {
     let file = name.rsplit('/').next().unwrap_or(name);
     let stem = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
-    if is_id(stem) { stem.to_owned() } else { "agent".to_owned() }
+    if is_agent_id(stem) { stem.to_owned() } else { "agent".to_owned() }
 }
 
 fn check_class(value: &Node, problems: &mut Vec<Problem>) {

@@ -146,7 +146,8 @@ impl<'a> Splice<'a> {
         let source = self.source();
         if let Some((key, value)) = pair(self.manifest) {
             let mut edits = Edits(self.dropped_shorthands(None));
-            let end = if value.kind == NodeKind::Null { self.after_colon(key) } else { value.span.end };
+            let unwritten = value.span.start >= value.span.end;
+            let end = if unwritten { self.after_colon(key) } else { value.span.end };
             edits.0.push((key.span.start..end, list.to_owned()));
             return edits.apply(source);
         }

@@ -6,6 +6,7 @@
 
 use crate::text::{Code, Problem, Span};
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError};
+use std::collections::HashSet;
 
 /// How deep lists and maps may nest; a record needs five levels.
 const MAX_DEPTH: usize = 32;
@@ -196,7 +197,7 @@ impl<'a> Reader<'a> {
 
     fn map(&mut self, start: Span, depth: usize) -> Result<Node, Problem> {
         let mut pairs: Vec<(Node, Node)> = Vec::new();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         loop {
             let (event, span) = self.next()?;
             if matches!(event, Event::MappingEnd) {
@@ -205,8 +206,7 @@ impl<'a> Reader<'a> {
             }
             let key = self.node(event, span, depth + 1)?;
             let name = match &key.kind {
-                NodeKind::Text(name) => name.clone(),
-                NodeKind::Number(name) => name.clone(),
+                NodeKind::Text(name) | NodeKind::Number(name) => name,
                 NodeKind::Bool(_) | NodeKind::Null | NodeKind::List(_) | NodeKind::Map(_) => {
                     return Err(refused("a key must be a plain string", key.span));
                 }
@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
             if name == "<<" {
                 return Err(refused("merge keys (`<<`) are not allowed", key.span));
             }
-            if !seen.insert(name.clone()) {
+            if is_repeated(name, &pairs, &mut seen) {
                 return Err(refused(&format!("`{name}` is written twice"), key.span));
             }
             let (event, span) = self.next()?;
@@ -222,6 +222,22 @@ impl<'a> Reader<'a> {
             pairs.push((key, value));
         }
     }
+}
+
+/// Whether a map has a key already. Most maps are small and looked through; a large one is hashed.
+fn is_repeated(name: &str, pairs: &[(Node, Node)], seen: &mut HashSet<String>) -> bool {
+    const SMALL: usize = 16;
+    let known = |key: &Node| matches!(&key.kind, NodeKind::Text(key) | NodeKind::Number(key) if key == name);
+    if pairs.len() < SMALL {
+        return pairs.iter().any(|(key, _)| known(key));
+    }
+    if seen.is_empty() {
+        seen.extend(pairs.iter().filter_map(|(key, _)| match &key.kind {
+            NodeKind::Text(key) | NodeKind::Number(key) => Some(key.clone()),
+            NodeKind::Null | NodeKind::Bool(_) | NodeKind::List(_) | NodeKind::Map(_) => None,
+        }));
+    }
+    !seen.insert(name.to_owned())
 }
 
 fn refused(message: &str, span: Span) -> Problem {
@@ -373,6 +389,9 @@ mod tests {
         assert!(code("a: !!str 1\n").contains("tags"));
         assert!(code("<<: {a: 1}\n").contains("merge"));
         assert!(code("a: 1\na: 2\n").contains("twice"));
+        let many: String = (0..40).map(|number| format!("k{number}: v\n")).collect();
+        assert!(code(&format!("{many}k3: v\n")).contains("twice"));
+        assert!(code(&format!("{many}k39: v\n")).contains("twice"));
         assert!(code("a: 1\n---\nb: 2\n").contains("more than one"));
         assert!(code("[a]: 1\n").contains("key"));
         assert!(code("a: [1\n").contains("not valid"));

@@ -141,7 +141,7 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     if let Programs::Listed(parts) = &programs {
         view.add_listed(parts);
     }
-    view.add_top(&places);
+    view.add_top(&places, &programs);
     let mut plan = Plan::new(program, argv);
     plan.mounts = view.mounts;
     plan.rights = view.rights;

@@ -41,18 +41,17 @@ impl View {
                 Some(Kind::Link(target)) => {
                     self.mounts.push(MountOp::Symlink { target, dest: path.to_path_buf() })
                 }
-                Some(found) => {
-                    // A link further up would make the place something else than what is listed.
-                    if host.real(path).as_deref() != Some(path) {
-                        continue;
-                    }
+                Some(Kind::Directory | Kind::File) => {
                     self.bind(path, Access::ReadOnly, if runs { Code::Allowed } else { Code::Refused });
-                    let list = if found == Kind::Directory { Rights::LIST } else { Rights::NONE };
-                    let execute = if runs { Rights::EXECUTE } else { Rights::NONE };
-                    self.right(path, READ | list | execute);
+                    // `/etc` gets its right once, for all that is shown of it.
+                    if !within(path, Path::new("/etc")) {
+                        let execute = if runs { Rights::EXECUTE } else { Rights::NONE };
+                        self.right(path, READ | Rights::LIST | execute);
+                    }
                 }
             }
         }
+        self.right("/etc", READ | Rights::LIST);
     }
 
     /// The listed programs and their libraries, laid over a system that runs nothing.
@@ -83,7 +82,6 @@ impl View {
         ]);
         for (name, data) in identity.files(home) {
             self.mounts.push(MountOp::File { dest: Path::new("/etc").join(name), data: data.into_bytes() });
-            self.right(Path::new("/etc").join(name), READ);
         }
         let all = READ | Rights::LIST | Rights::WRITE | Rights::REMOVE;
         let execute = if code == Code::Allowed { Rights::EXECUTE } else { Rights::NONE };
@@ -131,11 +129,17 @@ impl View {
         }
     }
 
-    /// Lets `ls /` work, unless that would list a place that may only be written.
-    pub(super) fn add_top(&mut self, places: &Places) {
-        if places.iter().all(|(path, _)| places.rights_at(path).contains(Rights::LIST)) {
-            self.right("/", Rights::LIST);
+    /// Where all that is shown may be read, one right at the top says so, in place of one for each.
+    ///
+    /// A place that may only be written rules that out, because rights add up along a path.
+    pub(super) fn add_top(&mut self, places: &Places, programs: &Programs) {
+        if places.iter().any(|(path, _)| !places.rights_at(path).contains(READ | Rights::LIST)) {
+            return;
         }
+        let execute = if *programs == Programs::Any { Rights::EXECUTE } else { Rights::NONE };
+        let top = READ | Rights::LIST | execute;
+        self.rights.retain(|place| !top.contains(place.rights));
+        self.right("/", top);
     }
 }
 

@@ -7,7 +7,7 @@ use super::grant::{Command, Grant, PlacedScope};
 use super::resolve::Policy;
 use crate::capability::{Capability, CommandPattern, Spec, Token};
 use crate::manifest::PathEntry;
-use crate::profile::PROTECTED;
+use crate::profile::strictest;
 use sbx_platform::path::within;
 use std::path::{Path, PathBuf};
 
@@ -101,19 +101,24 @@ fn includes<T>(parent: Option<&[T]>, child: Option<&[T]>, covers: impl Fn(&T, &T
 struct Region {
     base: PathBuf,
     entry: PathEntry,
+    /// The path as the grant names it, when it names one without a wildcard.
+    named: Option<PathBuf>,
 }
 
 /// What an fs grant covers; entries that a clamp left outside the root cover nothing.
 fn regions(grant: &Grant, paths: Option<&[PathEntry]>) -> Vec<Region> {
     let Some(root) = &grant.root else { return Vec::new() };
     let whole = PathEntry { base: root.clone(), glob: None };
-    let Some(entries) = paths else { return vec![Region { base: root.clone(), entry: whole }] };
+    let Some(entries) = paths else {
+        return vec![Region { base: root.clone(), entry: whole, named: None }];
+    };
     let region = |entry: &PathEntry| {
+        let named = entry.glob.is_none().then(|| entry.base.clone());
         if within(&entry.base, root) {
-            Some(Region { base: entry.base.clone(), entry: entry.clone() })
+            Some(Region { base: entry.base.clone(), entry: entry.clone(), named })
         } else if within(root, &entry.base) {
             let entry = if entry.glob.is_none() { whole.clone() } else { entry.clone() };
-            Some(Region { base: root.clone(), entry })
+            Some(Region { base: root.clone(), entry, named })
         } else {
             None
         }
@@ -123,8 +128,8 @@ fn regions(grant: &Grant, paths: Option<&[PathEntry]>) -> Vec<Region> {
 
 fn covers_region(parent: &Grant, region: &Region) -> bool {
     let PlacedScope::Fs { paths } = &parent.scope else { return false };
-    if let Some(protected) = opened_by(parent.capability(), &region.entry)
-        && !parent.names_path(protected, &region.entry.base)
+    if let Some(protected) = opened_by(parent.capability(), region)
+        && !parent.names_path(protected, &region.base)
     {
         return false;
     }
@@ -132,11 +137,12 @@ fn covers_region(parent: &Grant, region: &Region) -> bool {
         && paths.as_ref().is_none_or(|entries| entries.iter().any(|entry| entry.covers(&region.entry)))
 }
 
-/// The protected path that an entry opens by naming it: a wider parent does not hold that.
-fn opened_by(capability: Capability, entry: &PathEntry) -> Option<&Path> {
+/// The protected path that a region opens by naming it: a wider parent does not hold that.
+fn opened_by(capability: Capability, region: &Region) -> Option<&Path> {
     let changes = matches!(capability, Capability::FsWrite | Capability::FsDelete);
-    let literal = changes && entry.glob.is_none();
-    PROTECTED.iter().filter(|_| literal).find_map(|protected| protected.find(&entry.base))
+    let named = region.named.as_deref().filter(|_| changes)?;
+    let (_, protected) = strictest(&region.base)?;
+    within(named, protected).then_some(protected)
 }
 
 fn covers_root(parent: &Grant, child: &Grant) -> bool {
@@ -187,4 +193,30 @@ fn exec_patterns(grant: &Grant) -> impl Iterator<Item = &(Option<PathBuf>, Comma
 #[must_use]
 pub(crate) fn first_uncovered<'a>(policy: &Policy, children: &'a [Grant]) -> Option<&'a Grant> {
     children.iter().find(|child| !covers_grant(policy, child))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Facts;
+
+    fn holds(held: &str, wanted: &str) -> bool {
+        let held = Spec::parse(held).unwrap();
+        let policy = Policy::from_specs("a", &[held], &Facts::new("/home/u")).unwrap();
+        covers(&policy, &Spec::parse(wanted).unwrap())
+    }
+
+    #[test]
+    fn a_grant_that_opens_nothing_protected_is_covered_by_itself() {
+        assert!(holds("fs.write{in=/w/.git/hooks}", "fs.write{in=/w/.git/hooks}"));
+        assert!(holds("fs.write{in=/w}", "fs.write{in=/w/.git/hooks}"));
+    }
+
+    #[test]
+    fn only_a_grant_that_names_a_protected_path_covers_one_that_does() {
+        let hooks = "fs.write{in=/w,paths=[.git/hooks]}";
+        assert!(holds(hooks, hooks) && holds(hooks, "fs.write{in=/w/.git,paths=[hooks/pre-commit]}"));
+        assert!(!holds("fs.write{in=/w}", hooks) && !holds("fs.write{in=/w,paths=[.git]}", hooks));
+        assert!(!holds("fs.write{in=/w,paths=[.vscode]}", "fs.write{in=/w,paths=[.vscode/.bashrc]}"));
+    }
 }

@@ -1,7 +1,7 @@
 //! One grant, placed: roots expanded and narrowed, patterns compiled.
 
 use crate::capability::{Capability, CommandPattern, HostPattern, Spec, has_separator};
-use crate::manifest::{PathEntry, WrittenIn};
+use crate::manifest::{MAX_AGENT_ID, PathEntry, WrittenIn, is_agent_id};
 use crate::text::Place;
 use sbx_platform::path::within;
 use std::path::{Path, PathBuf};
@@ -121,6 +121,10 @@ impl Grant {
     #[must_use]
     pub fn allows_record(&self, id: Option<&str>, class: Option<&str>) -> bool {
         let PlacedScope::Records { classes, paths } = &self.scope else { return false };
+        // What an id with `..` leads to is for the store to say, so no grant can be about it.
+        if id.is_some_and(|id| id.split('/').any(|part| part == "..")) {
+            return false;
+        }
         let class_fits =
             |classes: &Vec<String>| class.is_some_and(|class| classes.iter().any(|held| held == class));
         let id_fits = |paths: &Vec<PathEntry>| {
@@ -133,13 +137,29 @@ impl Grant {
     #[must_use]
     pub fn allows_agent(&self, id: &str) -> bool {
         let PlacedScope::Agent { ids, paths } = &self.scope else { return false };
+        // `./me` or `x/../me` is no name, and may lead to an agent that another rule is about.
+        if !id.is_empty() && !is_agent_id(id) {
+            return false;
+        }
+        let mut room = [0; AGENTS.len() + MAX_AGENT_ID];
+        let full = full_id(id, &mut room);
         let path_fits = |paths: &Vec<PathEntry>| {
-            let full = Path::new("agents").join(id);
-            paths.iter().any(|entry| entry.matches(Path::new(id)) || entry.matches(&full))
+            paths.iter().any(|entry| entry.matches(Path::new(id)) || entry.matches(Path::new(full)))
         };
         ids.as_ref().is_none_or(|ids| ids.iter().any(|held| held == id))
             && paths.as_ref().is_none_or(path_fits)
     }
+}
+
+const AGENTS: &str = "agents/";
+
+/// An agent's id with its prefix, put together without allocating; nothing when it is too long.
+fn full_id<'a>(id: &str, room: &'a mut [u8; AGENTS.len() + MAX_AGENT_ID]) -> &'a str {
+    let length = AGENTS.len() + id.len();
+    let Some(full) = room.get_mut(..length) else { return "" };
+    full[..AGENTS.len()].copy_from_slice(AGENTS.as_bytes());
+    full[AGENTS.len()..].copy_from_slice(id.as_bytes());
+    std::str::from_utf8(full).unwrap_or_default()
 }
 
 impl Command {

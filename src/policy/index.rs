@@ -111,9 +111,8 @@ impl Index {
         fits: impl Fn(GrantId) -> bool,
     ) -> Option<GrantId> {
         let bases = self.paths.get(&capability)?;
-        let mut ancestors =
-            path.ancestors().filter_map(|base| bases.get(base.as_os_str().as_encoded_bytes()));
-        ancestors.find_map(|ids| ids.iter().copied().find(|id| fits(*id)))
+        let mut held = ancestors(path.as_os_str().as_encoded_bytes()).filter_map(|base| bases.get(base));
+        held.find_map(|ids| ids.iter().copied().find(|id| fits(*id)))
     }
 
     /// The first grant that names the host or a pattern above it, for a port.
@@ -223,6 +222,14 @@ impl Program {
 
 fn matches_all(pattern: &CommandPattern, arguments: &[OsString]) -> bool {
     pattern.matches_arguments(arguments.iter().map(|argument| argument.as_encoded_bytes()))
+}
+
+/// `/a/b`, `/a`, `/` of an absolute path without doubled separators.
+fn ancestors(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::successors(Some(path), |path| {
+        let slash = path.iter().rposition(|byte| *byte == b'/')?;
+        (path.len() > 1).then(|| &path[..slash.max(1)])
+    })
 }
 
 /// `a.b.c`, `b.c`, `c`.

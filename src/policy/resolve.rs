@@ -288,6 +288,9 @@ fn disarm_planted_roots(
     facts: &Facts,
     problems: &mut Vec<Problem>,
 ) {
+    if !facts.knows_links() {
+        return;
+    }
     let writable: Vec<PathBuf> = grants
         .iter()
         .filter(|grant| matches!(grant.capability(), Capability::FsWrite | Capability::FsDelete))

@@ -1,7 +1,7 @@
 //! Protected paths: what runs code on the user's behalf later.
 
 use super::system::rows;
-use std::path::{Component, Path};
+use std::path::Path;
 use std::sync::LazyLock;
 
 /// Who may open a protected path.
@@ -17,45 +17,97 @@ pub enum Opening {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProtectedPath {
-    /// Consecutive components, wherever they stand in a tree; `*` is any one.
+    /// Consecutive components, wherever they stand in a tree; `*` is any one, but not the last.
     pub components: Vec<&'static str>,
     /// Who may open it.
     pub opening: Opening,
     /// What it could do.
     pub why: &'static str,
+    /// The last component, by which it is found.
+    last: &'static [u8],
 }
 
 /// The shipped list, read from `profiles/base/protected.txt`.
+///
+/// In the order of the last components, by which it is searched.
 pub static PROTECTED: LazyLock<Vec<ProtectedPath>> = LazyLock::new(|| {
-    rows(include_str!("../../profiles/base/protected.txt"))
-        .filter_map(|mut cells| {
-            let components = cells.next()?.split('/').collect();
-            let opening = if cells.next()? == "named" { Opening::Named } else { Opening::Never };
-            Some(ProtectedPath { components, opening, why: cells.next()? })
-        })
-        .collect()
+    let row = |mut cells: std::vec::IntoIter<&'static str>| {
+        let components: Vec<&'static str> = cells.next()?.split('/').collect();
+        let opening = if cells.next()? == "named" { Opening::Named } else { Opening::Never };
+        let last = components.last()?.as_bytes();
+        Some(ProtectedPath { components, opening, why: cells.next()?, last })
+    };
+    let text = include_str!("../../profiles/base/protected.txt");
+    let mut list: Vec<ProtectedPath> =
+        rows(text).filter_map(|cells| row(cells.collect::<Vec<_>>().into_iter())).collect();
+    list.sort_by_key(|protected| protected.last);
+    list
 });
 
 impl ProtectedPath {
-    /// The part of `path` that ends with the protected name, when `path` is that or lies below it.
+    /// The longest part of `path` that ends with the protected name, when `path` is that or lies below it.
     #[must_use]
     pub fn find<'a>(&self, path: &'a Path) -> Option<&'a Path> {
-        let wanted = self.components.len();
-        let depth = path.components().count();
-        (0..depth.saturating_sub(wanted - 1)).find_map(|skip| {
-            let same =
-                path.components().skip(skip).zip(&self.components).all(|(component, name)| match component {
-                    Component::Normal(found) => *name == "*" || found == *name,
-                    _ => false,
-                });
-            same.then(|| path.ancestors().nth(depth - skip - wanted)).flatten()
-        })
+        (0..path.components().count()).find_map(|above| self.ends(path, above))
     }
+
+    /// The part of `path` that many components up, when it ends with the protected name.
+    fn ends<'a>(&self, path: &'a Path, above: usize) -> Option<&'a Path> {
+        let mut names = names_from_the_end(path).skip(above);
+        let mut wanted = self.components.iter().rev();
+        let same =
+            wanted.all(|wanted| names.next().is_some_and(|name| *wanted == "*" || wanted.as_bytes() == name));
+        same.then(|| path.ancestors().nth(above)).flatten()
+    }
+}
+
+/// What protects a path most, and which part of the path that is.
+///
+/// One path can lie below several protected ones: `.vscode/.sbx` is both. What is never opened comes
+/// first, then the deepest, because a grant that names something below the deepest names it below all.
+#[must_use]
+pub fn strictest(path: &Path) -> Option<(&'static ProtectedPath, &Path)> {
+    let mut strictest = None;
+    for (above, name) in names_from_the_end(path).enumerate() {
+        for protected in ending_with(name) {
+            let Some(part) = protected.ends(path, above) else { continue };
+            if protected.opening == Opening::Never {
+                return Some((protected, part));
+            }
+            strictest = strictest.or(Some((protected, part)));
+        }
+    }
+    strictest
+}
+
+/// The components of a path as bytes, the last first. Asked for every write, and std's own are slower.
+fn names_from_the_end(path: &Path) -> impl Iterator<Item = &[u8]> {
+    let names = path.as_os_str().as_encoded_bytes().rsplit(|byte| *byte == b'/');
+    names.filter(|name| !matches!(*name, b"" | b"."))
+}
+
+/// The protected paths whose last component is `name`.
+fn ending_with(name: &[u8]) -> &'static [ProtectedPath] {
+    let list = PROTECTED.as_slice();
+    let first = list.partition_point(|protected| protected.last < name);
+    let rest = &list[first..];
+    &rest[..rest.partition_point(|protected| protected.last == name)]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_strictest_protection_counts() {
+        let (protected, part) = strictest(Path::new("/w/.vscode/.sbx/agents/a.md")).unwrap();
+        assert_eq!((protected.opening, part), (Opening::Never, Path::new("/w/.vscode/.sbx")));
+        let (_, part) = strictest(Path::new("/w/.vscode/.bashrc/.vscode/x")).unwrap();
+        assert_eq!(part, Path::new("/w/.vscode/.bashrc/.vscode"));
+        let (_, part) = strictest(Path::new("/w/./.git//hooks/x/")).unwrap();
+        assert_eq!(part, Path::new("/w/.git/hooks"));
+        assert!(strictest(Path::new("/w/src/main.rs")).is_none());
+    }
 
     fn find(name: &str, path: &str) -> Option<String> {
         let protected = PROTECTED.iter().find(|p| p.components.join("/") == name).unwrap();

@@ -45,14 +45,15 @@ fn render_place(out: &mut String, source: &Source, span: Span) {
 }
 
 /// A window of a long line, and how many characters of it stand before the place.
+///
+/// Only the window is looked at: a line can be the whole of a large file, and each problem shows one.
 fn excerpt(line: &str, offset: usize) -> (String, usize) {
-    let before = line.char_indices().take_while(|(at, _)| *at < offset).count();
-    if line.chars().count() <= MAX_LINE {
-        return (line.to_owned(), before);
-    }
-    let skip = before.saturating_sub(MAX_LINE / 4);
-    let shown: String = line.chars().skip(skip).take(MAX_LINE).collect();
-    (shown, before - skip)
+    let boundary =
+        |at: usize| (0..=at.min(line.len())).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);
+    let place = boundary(offset);
+    let start = if line.len() <= MAX_LINE { 0 } else { boundary(place.saturating_sub(MAX_LINE / 4)) };
+    let shown: String = line[start..].chars().take(MAX_LINE).collect();
+    (shown, line[start..place].chars().count())
 }
 
 /// How many characters of the span lie on its first line.

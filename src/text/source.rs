@@ -49,12 +49,16 @@ impl fmt::Display for Place {
 pub struct Source {
     name: String,
     text: String,
+    /// Where each line starts, so that a place is found without reading the text again.
+    lines: Box<[usize]>,
 }
 
 impl Source {
     /// Names a text.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { name: name.into(), text: text.into() }
+        let text = text.into();
+        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        Self { name: name.into(), text, lines }
     }
 
     /// The name given to it.
@@ -79,22 +83,26 @@ impl Source {
     #[must_use]
     pub fn place(&self, offset: usize) -> Place {
         let before = floor_boundary(&self.text, offset);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = self.line_of(before.len());
         Place {
             file: self.name.clone(),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].trim_start_matches('\u{feff}').chars().count() + 1,
+            line: line + 1,
+            column: before[self.lines[line]..].trim_start_matches('\u{feff}').chars().count() + 1,
         }
     }
 
     /// The line around a byte offset, without its end, and the offset at which it starts.
     #[must_use]
     pub fn line_at(&self, offset: usize) -> (&str, usize) {
-        let before = floor_boundary(&self.text, offset);
-        let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        let rest = &self.text[start..];
-        let line = rest.split('\n').next().unwrap_or_default();
-        (line.trim_end_matches('\r'), start)
+        let line = self.line_of(floor_boundary(&self.text, offset).len());
+        let start = self.lines[line];
+        let end = self.lines.get(line + 1).map_or(self.text.len(), |next| next - 1);
+        (self.text[start..end].trim_end_matches('\r'), start)
+    }
+
+    /// The number of the line that holds an offset, from 0.
+    fn line_of(&self, offset: usize) -> usize {
+        self.lines.partition_point(|start| *start <= offset).saturating_sub(1)
     }
 }
 

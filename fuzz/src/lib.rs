@@ -1,0 +1,206 @@
+//! The bodies of the fuzz targets. Any bytes may come; a panic is a finding.
+//!
+//! Each body holds an oracle: places lie in the text, what is printed reads back, matchers agree with
+//! one another and with a slow one, edits mean what they say, output is bounded by the input.
+
+use sbx::capability::{CommandPattern, Host, HostPattern, Spec, Target, matches_segment, split_list};
+use sbx::manifest::{grant, parse_spec, revoke, split};
+use sbx::policy::covers_grant;
+use sbx::text::{Problem, render_all};
+use sbx::{Config, Facts, Manifest, Policy, Request, Source, decide};
+use std::collections::BTreeSet;
+
+fn facts() -> Facts {
+    Facts::new("/home/u").at("/w/app")
+}
+
+/// The first line, and the rest.
+fn two_parts(data: &[u8]) -> (String, String) {
+    let text = String::from_utf8_lossy(data);
+    let (first, rest) = text.split_once('\n').unwrap_or((&text, ""));
+    (first.to_owned(), rest.to_owned())
+}
+
+/// Places lie in the text, and what is printed about it is bounded by it.
+fn check_problems(problems: &[Problem], source: &Source) {
+    let length = source.text().len();
+    for problem in problems {
+        let span = problem.span.unwrap_or_default();
+        assert!(span.start <= span.end && span.end <= length + 1, "{problem:?}");
+        assert!(!problem.message.is_empty());
+    }
+    if problems.len() < 200 {
+        let printed = render_all(problems, source);
+        assert!(printed.len() <= problems.len() * 2048 + 8 * length, "{} for {length}", printed.len());
+        assert!(!printed.contains('\u{1b}'));
+    }
+}
+
+/// Front matter: the parts lie in the text, in order, and leave nothing out.
+pub fn front_matter(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    for name in ["a.md", "a.yml", "a"] {
+        let source = Source::new(name, text.as_ref());
+        match split(&source) {
+            Ok(front) => {
+                let yaml = &text[front.yaml.start..front.yaml.end];
+                let body = front.body.map_or("", |start| &text[start..]);
+                assert!(front.body.is_none_or(|start| start > front.yaml.end));
+                assert!(text.ends_with(body) && yaml.len() + body.len() <= text.len());
+                if front.body.is_some() {
+                    assert!(!yaml.lines().any(|line| line.trim_end() == "---"));
+                }
+            }
+            Err(problem) => check_problems(&[*problem], &source),
+        }
+    }
+}
+
+/// A record: read, resolved, examined; twice the same; every grant covers itself and prints back.
+pub fn record(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    for name in ["a.md", "a.yml"] {
+        let source = Source::new(name, text.as_ref());
+        let (manifest, problems) = Manifest::parse(source.clone(), &facts());
+        assert_eq!(Manifest::parse(source.clone(), &facts()).1, problems);
+        check_problems(&problems, &source);
+        let Some(manifest) = manifest else { continue };
+        assert!(text.ends_with(manifest.body()));
+        let (policy, problems) = Policy::resolve(&manifest, &Config::default(), &facts());
+        check_problems(&problems, &source);
+        check_problems(&sbx::doctor::examine(source, &Config::default(), &facts()), manifest.source());
+        for grant in policy.grants() {
+            assert_eq!(Spec::parse(&grant.spec.to_string()).as_ref(), Ok(&grant.spec));
+            assert!(covers_grant(&policy, grant), "{}", grant.spec);
+        }
+        // Nothing is opened by a record that grants nothing.
+        let request = Request::path(sbx::capability::Capability::FsRead, "/etc/passwd");
+        let allowed = decide(&policy, &request).is_allowed();
+        assert!(!allowed || policy.holds(sbx::capability::Capability::FsRead));
+    }
+}
+
+/// A compact spec: what is read prints, what is printed reads back, and is one item of a list.
+pub fn compact_spec(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    match Spec::parse(&text) {
+        Ok(spec) => {
+            let printed = spec.to_string();
+            assert_eq!(Spec::parse(&printed).as_ref(), Ok(&spec), "{printed}");
+            let tokens: Vec<&str> = split_list(&printed).into_iter().map(|(token, _)| token).collect();
+            assert_eq!(tokens, [printed.as_str()]);
+            assert!(printed.len() <= 2 * text.len() + 16);
+        }
+        Err(error) => check_problems(error.problems(), error.source()),
+    }
+    match parse_spec(&text, &facts()) {
+        Ok(spec) => {
+            let policy = Policy::from_specs("a", std::slice::from_ref(&spec), &facts());
+            // An absolute path under a root yet unknown is checked when the root is known.
+            if let Ok(policy) = policy {
+                assert!(sbx::covers(&policy, &spec), "{spec}");
+            }
+        }
+        Err(error) => assert!(!error.problems().is_empty()),
+    }
+    let parts: usize = split_list(&text).iter().map(|(token, _)| token.len()).sum();
+    assert!(parts <= text.len());
+}
+
+/// Hosts: one spelling each, stable under printing; patterns and targets agree with hosts.
+pub fn host(data: &[u8]) {
+    let (pattern, text) = two_parts(data);
+    let _ = Target::from_url(&text);
+    if let Ok(target) = Target::parse(&text) {
+        assert_eq!(Target::parse(&target.to_string()).as_ref(), Ok(&target));
+    }
+    let pattern = HostPattern::parse(&pattern);
+    if let Ok((pattern, port)) = &pattern {
+        let printed = port.map_or_else(|| pattern.to_string(), |port| format!("{pattern}:{port}"));
+        assert_eq!(HostPattern::parse(&printed).as_ref(), Ok(&(pattern.clone(), *port)), "{printed}");
+        assert!(pattern.covers(pattern));
+    }
+    let Ok(host) = Host::parse(&text) else { return };
+    let printed = host.to_string();
+    assert_eq!(Host::parse(&printed).as_ref(), Ok(&host));
+    let odd = |c: char| c.is_ascii_uppercase() || c.is_control() || c.is_whitespace() || !c.is_ascii();
+    assert!(!printed.contains(odd), "{printed:?}");
+    let exact = HostPattern::Exact(host.clone());
+    assert!(exact.matches(&host) && exact.names(&host));
+    if let Ok((pattern, _)) = pattern {
+        assert_eq!(pattern.matches(&host), pattern.covers(&exact));
+        assert!(!pattern.covers(&HostPattern::Any) || HostPattern::Any.covers(&pattern));
+        assert!(!(host.is_inside() && pattern.matches(&host)) || pattern.names(&host));
+    }
+}
+
+/// Command patterns: the first line and the second are patterns, the rest is a command line.
+pub fn pattern(data: &[u8]) {
+    let (first, rest) = two_parts(data);
+    let (second, rest) = two_parts(rest.as_bytes());
+    let argv: Vec<&str> = rest.split('\n').collect();
+    let fits = |pattern: &CommandPattern| {
+        let arguments = argv[1..].iter().map(|argument| argument.as_bytes());
+        pattern.matches_program(argv[0].as_bytes()) && pattern.matches_arguments(arguments)
+    };
+    if first.len() * rest.len() < 1 << 16 {
+        assert_eq!(matches_segment(&first, rest.as_bytes()), slow_match(&first, &rest), "{first:?} {rest:?}");
+    }
+    let (Ok(first), Ok(second)) = (CommandPattern::parse(&first), CommandPattern::parse(&second)) else {
+        return;
+    };
+    assert_eq!(CommandPattern::parse(first.as_str()).as_ref(), Ok(&first));
+    assert!(first.covers(&first));
+    assert!(!first.covers(&second) || !fits(&second) || fits(&first), "{first} does not cover {second}");
+}
+
+/// `*` is any run, `?` one character: row by row, nothing clever.
+fn slow_match(pattern: &str, text: &str) -> bool {
+    let text: Vec<char> = text.chars().collect();
+    let mut row: Vec<bool> = (0..=text.len()).map(|at| at == 0).collect();
+    for wanted in pattern.chars() {
+        let mut next = vec![wanted == '*' && row[0]];
+        for (at, c) in text.iter().enumerate() {
+            next.push(match wanted {
+                '*' => row[at + 1] || next[at],
+                '?' => row[at],
+                literal => row[at] && literal == *c,
+            });
+        }
+        row = next;
+    }
+    row[text.len()]
+}
+
+/// Edits: the first line is a spec, the rest a record. Granting adds it and nothing else, once.
+pub fn edit(data: &[u8]) {
+    let (spec, text) = two_parts(data);
+    let Ok(spec) = parse_spec(&spec, &facts()) else { return };
+    let source = Source::new("a.md", text.as_str());
+    let (Some(before), _) = Manifest::parse(source.clone(), &facts()) else { return };
+    if let Ok(change) = grant(&source, &spec, &facts()) {
+        let Some(granted) = change.text else { return };
+        let source = Source::new("a.md", granted.as_str());
+        let (after, _) = Manifest::parse(source.clone(), &facts());
+        let after = after.unwrap_or_else(|| panic!("unreadable after an edit: {granted}"));
+        assert_eq!(after.body(), before.body());
+        assert_eq!(after.sections(), before.sections());
+        assert!(specs(&after).contains(&spec.to_string()), "{granted}");
+        let again = grant(&source, &spec, &facts());
+        assert!(again.is_ok_and(|change| change.text.is_none()), "granting twice changes twice: {granted}");
+        let revoked = revoke(&source, &spec, &facts()).map(|change| change.text);
+        let revoked = revoked.unwrap_or_else(|error| panic!("cannot be taken back: {error}\n{granted}"));
+        let source = Source::new("a.md", revoked.unwrap_or(granted));
+        let (last, _) = Manifest::parse(source, &facts());
+        assert!(last.is_some_and(|last| !specs(&last).contains(&spec.to_string())));
+    }
+    if let Ok(change) = revoke(&source, &spec, &facts()) {
+        let text = change.text.unwrap_or(text);
+        let (after, _) = Manifest::parse(Source::new("a.md", text), &facts());
+        assert!(after.is_some_and(|after| after.body() == before.body()));
+    }
+}
+
+fn specs(manifest: &Manifest) -> BTreeSet<String> {
+    sbx::manifest::expand(manifest).iter().map(|grant| grant.spec.to_string()).collect()
+}

@@ -1,0 +1,194 @@
+//! Drives the fuzz targets' bodies for a bounded number of inputs, without a fuzzer.
+//!
+//! Inputs are seeds (shipped records, the conformance vectors, a few nasty ones) bent by a small
+//! generator that always takes the same course. `SBX_FUZZ_ITERATIONS` sets how many per target.
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on should say so and stop")]
+
+#[path = "../fuzz/src/lib.rs"]
+#[expect(unreachable_pub, reason = "it is a library of its own as well")]
+mod bodies;
+
+use sbx::profile::{BUILTIN_AGENTS, FILES};
+use serde_json::Value;
+use std::panic::catch_unwind;
+
+/// A generator of numbers that needs no crate and always starts the same.
+struct Course(u64);
+
+impl Course {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % below.max(1) as u64).unwrap()
+    }
+
+    fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.next(items.len())]
+    }
+}
+
+/// Pieces that have a meaning somewhere in the language.
+const PIECES: &[&str] = &[
+    "---\n",
+    "\r\n",
+    "\n",
+    "\r",
+    "\t",
+    "  - ",
+    "- ",
+    ": ",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    "=",
+    "\"",
+    "'",
+    "\\",
+    "#",
+    "|",
+    ">",
+    "&a",
+    "*a",
+    "!t",
+    "<<: ",
+    "? ",
+    "~",
+    "$PROJECT",
+    "..",
+    "/",
+    "**",
+    "*",
+    "?",
+    "*.",
+    ":443",
+    ":0",
+    "@",
+    "[::1]",
+    "0x7f",
+    "127.0.0.1",
+    "xn--",
+    ".",
+    "capabilities: ",
+    "sandbox: /w\n",
+    "access: rw\n",
+    "id: a\n",
+    "limits: {}\n",
+    "fs.read",
+    "fs.write{in=/w,paths=[.git/hooks]}",
+    "proc.exec{in=/w,cmds=[./t]}",
+    "net.get{hosts=[*.x.com:80]}",
+    "\u{feff}",
+    "\u{0}",
+    "\u{85}",
+    "\u{2028}",
+    "é",
+    "€",
+    "\u{1b}[31m",
+    "null",
+    "true",
+    "1e9",
+    "%2e",
+    "...\n",
+];
+
+fn bent(seed: &[u8], seeds: &[Vec<u8>], course: &mut Course) -> Vec<u8> {
+    let mut data = seed.to_vec();
+    for _ in 0..=course.next(6) {
+        let at = course.next(data.len() + 1);
+        let end = (at + course.next(12)).min(data.len());
+        match course.next(7) {
+            0 => drop(data.splice(at..at, course.pick(PIECES).bytes())),
+            1 => drop(data.splice(at..end, course.pick(PIECES).bytes())),
+            2 => drop(data.drain(at..end)),
+            3 => {
+                let piece = data[at..end].to_vec();
+                drop(data.splice(at..at, piece));
+            }
+            4 => {
+                let other = course.pick(seeds).clone();
+                let from = course.next(other.len() + 1);
+                data.truncate(at);
+                data.extend(&other[from..]);
+            }
+            5 if at < data.len() => data[at] ^= 1 << course.next(8),
+            _ => data.truncate(at.max(1)),
+        }
+    }
+    data.truncate(4096);
+    data
+}
+
+/// Every text in the vectors that a target could be given.
+fn vector_texts() -> Vec<String> {
+    fn walk(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::String(text) => found.push(text.clone()),
+            Value::Array(items) => items.iter().for_each(|item| walk(item, found)),
+            Value::Object(map) => map.values().for_each(|item| walk(item, found)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let mut found = Vec::new();
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors");
+    for entry in std::fs::read_dir(dir).unwrap().flatten() {
+        if entry.path().extension().is_some_and(|extension| extension == "json") {
+            walk(&serde_json::from_str(&std::fs::read_to_string(entry.path()).unwrap()).unwrap(), &mut found);
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn seeds() -> Vec<Vec<u8>> {
+    let shipped = BUILTIN_AGENTS.iter().chain(FILES).map(|(_, text)| (*text).to_owned());
+    let nasty = ["[".repeat(3000), "{a: ".repeat(700), "- ".repeat(2000), "a: &x [*x]\n".to_owned()];
+    let mut texts: Vec<String> = shipped.chain(nasty).chain(vector_texts()).collect();
+    let records: Vec<String> =
+        texts.iter().filter(|text| text.contains("capabilities:")).map(|text| in_front(text)).collect();
+    texts.extend(records);
+    texts.into_iter().map(String::into_bytes).collect()
+}
+
+/// A record as an edit's input: a spec on the first line, then the record with front matter.
+fn in_front(text: &str) -> String {
+    let record = if text.starts_with("---") { text.to_owned() } else { format!("---\n{text}---\nbody\n") };
+    format!("net.get{{hosts=[new.example]}}\n{record}")
+}
+
+fn drive(name: &str, body: fn(&[u8])) {
+    let asked = std::env::var("SBX_FUZZ_ITERATIONS").ok().and_then(|text| text.parse().ok());
+    let seeds = seeds();
+    let mut course = Course(0x5eed);
+    let bent = |_| {
+        let seed = course.pick(&seeds).clone();
+        bent(&seed, &seeds, &mut course)
+    };
+    let inputs = seeds.clone().into_iter().chain((0..asked.unwrap_or(4000)).map(bent));
+    for data in inputs {
+        if catch_unwind(|| body(&data)).is_err() {
+            panic!("{name} fails on b\"{}\"", data.escape_ascii());
+        }
+    }
+}
+
+macro_rules! smoke {
+    ($($test:ident $body:ident)*) => {
+        $(#[test]
+        fn $test() {
+            drive(stringify!($body), bodies::$body);
+        })*
+    };
+}
+
+smoke! {
+    front_matter_splits_any_text front_matter
+    records_are_read_or_refused record
+    specs_print_back compact_spec
+    hosts_have_one_spelling host
+    patterns_agree_with_a_slow_matcher pattern
+    edits_mean_what_they_say edit
+}
