@@ -2,7 +2,7 @@
 
 use super::{CliError, Exit, Ui, authority, edit, new};
 use crate::doctor::examine;
-use crate::manifest::{AgentSource, FindError, Shelf, TrustStore, find, list, open_record};
+use crate::manifest::{AgentSource, FindError, Sections, Shelf, TrustStore, find, list, open_record};
 use crate::run::Setting;
 use crate::text::{Severity, render_all};
 use clap::{Args, Subcommand};
@@ -150,15 +150,31 @@ fn show(ui: &Ui, setting: &Setting, name: &str) -> Result<Exit, CliError> {
         let limits: Vec<String> = limits.into_iter().map(|(key, value)| format!("{key} {value}")).collect();
         ui.answer(format!("\nlimits: {}", limits.join(", ")))?;
     }
-    if !sections.env.is_empty() {
-        let names: Vec<&str> = sections.env.iter().map(|rule| rule.name.as_str()).collect();
-        ui.answer(format!("environment: {}", names.join(", ")))?;
+    for line in besides_grants(sections) {
+        ui.answer(line)?;
     }
     if !agent.manifest.body().trim().is_empty() {
         ui.answer(format!("\n{}", agent.manifest.body().trim()))?;
     }
     remark_problems(ui, &agent);
     Ok(Exit::Fine)
+}
+
+/// What a record asks for that is no grant, one line each.
+fn besides_grants(sections: &Sections) -> Vec<String> {
+    let env = sections.env.iter().map(|rule| match &rule.inject {
+        None => rule.name.clone(),
+        Some(inject) => format!("{} (only for {})", rule.name, inject.host),
+    });
+    let listen = sections.listen.iter().map(u16::to_string);
+    let lines: [(&str, Vec<String>); 4] = [
+        ("environment", env.collect()),
+        ("listens on port", listen.collect()),
+        ("does without", sections.accept_degraded.clone()),
+        ("on the provider's side", sections.provider_tools.clone()),
+    ];
+    let asked = lines.into_iter().filter(|(_, items)| !items.is_empty());
+    asked.map(|(what, items)| format!("{what}: {}", items.join(", "))).collect()
 }
 
 fn remark_problems(ui: &Ui, agent: &crate::run::Agent) {
@@ -236,9 +252,8 @@ fn trust(ui: &Ui, setting: &Setting, command: &Trust) -> Result<Exit, CliError> 
     let agent = setting.load(found)?;
     ui.remark(format!("{} would hold:\n{}", agent.manifest.id(), authority::lines(ui, &agent.policy)));
     let sections = agent.manifest.sections();
-    if !sections.env.is_empty() {
-        let names: Vec<&str> = sections.env.iter().map(|rule| rule.name.as_str()).collect();
-        ui.remark(format!("and see these variables of your environment: {}", names.join(", ")));
+    for line in besides_grants(sections) {
+        ui.remark(line);
     }
     remark_problems(ui, &agent);
     if !ui.confirm("Trust it as it is now?", command.yes)? {

@@ -10,7 +10,7 @@ use crate::run::Setting;
 use clap::Args;
 use sbx_platform::path::{normalize, resolve};
 use serde_json::{Value, json};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -76,7 +76,7 @@ impl Check {
             }
         })?;
         let cwd = match &self.dir {
-            Some(dir) => live(&policy.facts().cwd.join(dir)),
+            Some(dir) => live(&home_expanded(dir.as_os_str(), policy)),
             None => live(&policy.facts().cwd),
         };
         if capability == Capability::ProcExec {
@@ -124,7 +124,7 @@ fn live(path: &Path) -> PathBuf {
     resolve(path).unwrap_or_else(|_| normalize(path))
 }
 
-fn home_expanded(path: &OsString, policy: &Policy) -> PathBuf {
+fn home_expanded(path: &OsStr, policy: &Policy) -> PathBuf {
     let facts = policy.facts();
     match path.to_str().and_then(|text| text.strip_prefix("~/")) {
         Some(rest) => facts.home.join(rest),

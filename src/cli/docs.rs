@@ -37,8 +37,9 @@ impl Man {
         let mut root = definition();
         root.build();
         if let Some(dir) = self.dir {
-            std::fs::create_dir_all(&dir)?;
-            clap_mangen::generate_to(root, &dir)?;
+            std::fs::create_dir_all(&dir).and_then(|()| clap_mangen::generate_to(root, &dir)).map_err(
+                |error| CliError::new(format!("cannot write the pages to {}", dir.display())).because(&error),
+            )?;
             ui.answer(format!("wrote the pages to {}", dir.display()))?;
             return Ok(Exit::Fine);
         }

@@ -1,7 +1,7 @@
 //! `sbx agents grant` and `revoke`: change a record, having said what that means.
 
 use super::{CliError, Exit, Ui, new};
-use crate::capability::{Capability, Spec};
+use crate::capability::{Capability, Family, ScopeKey, Spec};
 use crate::decide::decide;
 use crate::manifest::{
     AgentSource, Change, EditError, Facts, Shelf, TrustStore, WriteError, find, grant, parse_spec, revoke,
@@ -138,6 +138,8 @@ fn preview(ui: &Ui, policy: &Policy, spec: &Spec) -> String {
     let risk = spec.capability.risk();
     let effect = if covers(policy, spec) {
         "none: it is already covered".to_owned()
+    } else if let Some(lack) = lacks(policy, spec) {
+        format!("none: without {lack} it allows nothing")
     } else {
         format!("{} will be able to {}", policy.agent(), spec.capability.entry().summary)
     };
@@ -147,6 +149,19 @@ fn preview(ui: &Ui, policy: &Policy, spec: &Spec) -> String {
         ui.bold(&spec.to_string()),
         ui.by_risk(risk, risk.name()),
     )
+}
+
+/// What a grant lacks to allow anything at all.
+fn lacks(policy: &Policy, spec: &Spec) -> Option<&'static str> {
+    match spec.capability.family() {
+        Family::Net if spec.scope.list(ScopeKey::Hosts).is_none() => Some("`hosts`"),
+        Family::Fs | Family::Proc
+            if spec.scope.text(ScopeKey::In).is_none() && policy.chain().root().is_none() =>
+        {
+            Some("`in`, or a root of the agent's own,")
+        }
+        Family::Records | Family::Agent | Family::Net | Family::Fs | Family::Proc => None,
+    }
 }
 
 type Edit = fn(&Source, &Spec, &Facts) -> Result<Change, EditError>;

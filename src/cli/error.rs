@@ -26,6 +26,15 @@ impl CliError {
         self
     }
 
+    /// The same error with what is behind it.
+    #[must_use]
+    pub fn because(mut self, cause: &(dyn Error + 'static)) -> Self {
+        let cause = Self::from_error(cause);
+        self.causes.push(cause.message);
+        self.causes.extend(cause.causes);
+        self
+    }
+
     /// Takes an error over with its causes.
     pub fn from_error(error: &(dyn Error + 'static)) -> Self {
         let mut causes = Vec::new();

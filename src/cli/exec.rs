@@ -220,7 +220,7 @@ fn explain(error: &RunError) -> CliError {
     let cli = CliError::from_error(error);
     match error {
         RunError::Platform(PlatformError::Missing { missing, .. }) => cli
-            .hint(format!("{missing}: {}", missing.meaning()))
+            .hint(format!("{missing}: {}", missing.meaning().trim()))
             .hint(format!("to do without it: --allow-degraded={missing}, or `accept_degraded: [{missing}]` in the record")),
         RunError::Platform(PlatformError::NoBackend { .. }) => cli.hint("`sbx doctor` says what is missing and how to get it"),
         _ => cli,

@@ -90,15 +90,28 @@ fn usage(error: &clap::Error) -> ExitCode {
     if error.use_stderr() {
         ui.remark(error.to_string());
         // A launcher's own mistakes must not look like the command's.
-        let launches = std::env::args_os()
-            .nth(1)
-            .is_some_and(|name| name == "exec" || name == "eval" || name == "shell");
-        return if launches { Exit::Status(125).into() } else { Exit::BadInput.into() };
+        let status = if launches(std::env::args_os().skip(1)) { Exit::Status(125) } else { Exit::BadInput };
+        return status.into();
     }
     match ui.answer(error.to_string().trim_end()) {
         Ok(()) => Exit::Fine.into(),
-        Err(_) => Exit::BadInput.into(),
+        Err(error) => {
+            ui.remark(error.to_string());
+            Exit::BadInput.into()
+        }
     }
+}
+
+/// Whether the command, after the options that may stand before it, is one that launches.
+fn launches(mut args: impl Iterator<Item = std::ffi::OsString>) -> bool {
+    while let Some(arg) = args.next() {
+        match arg.to_str() {
+            Some("--color") => drop(args.next()),
+            Some(option) if option.starts_with("--") => {}
+            name => return matches!(name, Some("exec" | "eval" | "shell")),
+        }
+    }
+    false
 }
 
 fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {

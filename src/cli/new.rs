@@ -3,7 +3,7 @@
 use super::{CliError, Exit, Ui};
 use crate::capability::{CATALOG, Entry, Risk, Scope, ScopeKey, ScopeValue, Spec, ValueKind};
 use crate::doctor::examine;
-use crate::manifest::{Facts, create_file, find, normalize_id, parse_spec, render_record};
+use crate::manifest::{Facts, create_file, find, normalize_id, parse_spec, renamed, render_record};
 use crate::run::Setting;
 use crate::text::{Severity, Source, render_all};
 use clap::Args;
@@ -103,7 +103,8 @@ impl New {
     fn text(&self, ui: &Ui, setting: &Setting) -> Result<Option<String>, CliError> {
         if let Some(other) = &self.from {
             let found = find(other, &setting.facts)?;
-            return Ok(Some(found.source.text().to_owned()));
+            let text = renamed(&found.source, normalize_id(&self.name), &setting.facts_for(&found));
+            return Ok(Some(text.map_err(|error| CliError::from_error(&error))?));
         }
         let facts = &setting.facts;
         let specs: Result<Vec<Spec>, _> = self.grants.iter().map(|text| parse_spec(text, facts)).collect();

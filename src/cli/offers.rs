@@ -185,6 +185,14 @@ impl ProviderTools {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
         let setting = Setting::from_env()?;
         let agent = setting.agent(&self.agent)?;
+        let mut known: Vec<&str> = offers(&agent.policy).iter().map(|offer| offer.provider).collect();
+        known.dedup();
+        if let Some(asked) = &self.provider
+            && !known.contains(&asked.as_str())
+        {
+            return Err(CliError::new(format!("there is no provider `{asked}`"))
+                .hint(format!("sbx knows {}", known.join(", "))));
+        }
         let wanted = |provider: &str| self.provider.as_deref().is_none_or(|wanted| wanted == provider);
         let rows: Vec<_> = offers(&agent.policy)
             .into_iter()

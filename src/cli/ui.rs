@@ -3,6 +3,7 @@
 use super::error::CliError;
 use crate::capability::Risk;
 use serde_json::Value;
+use std::borrow::Cow;
 use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
 
 /// When to colour.
@@ -45,8 +46,7 @@ impl Ui {
     /// # Errors
     /// When stdout is closed in another way than by a reader that has seen enough.
     pub fn answer(&self, text: impl AsRef<str>) -> Result<(), CliError> {
-        let mut out = io::stdout().lock();
-        quiet_pipe(writeln!(out, "{}", text.as_ref()).and_then(|()| out.flush()))
+        write_out(&self.visible(text.as_ref()))
     }
 
     /// Prints a JSON answer, indented.
@@ -54,13 +54,14 @@ impl Ui {
     /// # Errors
     /// As for [`Ui::answer`].
     pub fn answer_json(&self, value: &Value) -> Result<(), CliError> {
-        self.answer(format!("{value:#}"))
+        // JSON has escapes of its own for what must not reach a terminal, and machines want all of it.
+        write_out(&format!("{value:#}"))
     }
 
     /// Says something about the answer.
     pub fn remark(&self, text: impl AsRef<str>) {
         // Nobody is left to tell when stderr is closed.
-        let _ = writeln!(io::stderr().lock(), "{}", text.as_ref().trim_end());
+        let _ = writeln!(io::stderr().lock(), "{}", self.visible(text.as_ref().trim_end()));
     }
 
     /// A word in a risk's colour.
@@ -88,6 +89,24 @@ impl Ui {
 
     fn paint(&self, code: &str, text: &str) -> String {
         if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    /// Text that cannot move the cursor or turn the line around: a stranger's record is printed before
+    /// it is trusted, and must not be able to hide a part of itself. Our own colours pass.
+    fn visible<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        if !text.contains(deceives) {
+            return Cow::Borrowed(text);
+        }
+        let mut shown = String::with_capacity(text.len());
+        for (at, c) in text.char_indices() {
+            let ours = || self.colour && PAINT.iter().any(|code| text[at..].starts_with(code));
+            if deceives(c) && !ours() {
+                shown.extend(c.escape_unicode());
+            } else {
+                shown.push(c);
+            }
+        }
+        Cow::Owned(shown)
     }
 
     /// Whether someone can be asked.
@@ -125,10 +144,24 @@ impl Ui {
     }
 }
 
+/// What [`Ui::paint`] writes.
+const PAINT: &[&str] = &["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m"];
+
+/// Control characters, and the marks that change the direction of text.
+fn deceives(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn write_out(text: &str) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    quiet_pipe(writeln!(out, "{text}").and_then(|()| out.flush()))
+}
+
 /// A reader that went away has seen enough.
 pub(super) fn quiet_pipe(result: io::Result<()>) -> Result<(), CliError> {
     match result {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
+        other => other.map_err(|error| CliError::new("cannot write to stdout").because(&error)),
     }
 }

@@ -3,8 +3,8 @@
 use crate::capability::{Capability, Family, HostPattern, ScopeKey};
 use crate::manifest::{Config, Facts, Manifest, WrittenIn};
 use crate::policy::{Grant, PlacedScope, Policy};
-use crate::profile::{PROTECTED, is_public_suffix};
-use crate::text::{Code, Problem, Source, Span};
+use crate::profile::{Narrowing, PROTECTED, PROVIDER_TOOLS, is_public_suffix};
+use crate::text::{Code, Problem, Source, Span, closest};
 use sbx_platform::path::within;
 use std::path::Path;
 
@@ -20,7 +20,21 @@ pub fn examine(source: Source, config: &Config, facts: &Facts) -> Vec<Problem> {
         problems.extend(escalation(grant, &policy, facts).map(|problem| problem.at(span)));
         problems.extend(protected(grant).map(|problem| problem.at(span)));
     }
+    problems.extend(unknown_provider_tools(&manifest));
     problems
+}
+
+/// A name under `provider_tools` that opens nothing is a mistake worth hearing of.
+fn unknown_provider_tools(manifest: &Manifest) -> impl Iterator<Item = Problem> {
+    let names =
+        || PROVIDER_TOOLS.iter().filter(|tool| tool.narrowing == Narrowing::Explicit).map(|tool| tool.tool);
+    let named = &manifest.sections().provider_tools;
+    named.iter().filter(move |name| !names().any(|tool| tool == *name)).map(move |name| {
+        Problem::warning(Code::BadSection, format!("no provider has a tool `{name}` that must be named"))
+            .key("provider_tools")
+            .suggest(closest(name, names()))
+            .help("`sbx provider-tools --all` lists them")
+    })
 }
 
 fn span_of(manifest: &Manifest, grant: &Grant) -> Span {

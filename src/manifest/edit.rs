@@ -53,6 +53,21 @@ pub fn grant(source: &Source, spec: &Spec, facts: &Facts) -> Result<Change, Edit
     Plan { implied, written, added: Some(spec.clone()) }.apply(&manifest, facts)
 }
 
+/// The record under another name: a copy must not pass for the agent it was copied from.
+///
+/// # Errors
+/// When the record is broken.
+pub fn renamed(source: &Source, id: &str, facts: &Facts) -> Result<String, EditError> {
+    let manifest = readable(source, facts)?;
+    let mut text = source.text().to_owned();
+    if let Some(written) = manifest.root.get("id") {
+        text.replace_range(written.span.start..written.span.end, &format!("agents/{id}"));
+    }
+    let renamed = readable(&Source::new(source.name(), text.as_str()), facts)?;
+    let named = manifest.root.get("id").is_none() || renamed.id() == id;
+    if named { Ok(text) } else { Err(EditError::Unusual) }
+}
+
 /// Takes a grant, or items of one, away.
 ///
 /// # Errors

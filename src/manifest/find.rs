@@ -98,7 +98,11 @@ pub fn open_record(path: &Path, facts: &Facts) -> Result<AgentSource, FindError>
 
 fn look_up(name: &str, facts: &Facts) -> Result<AgentSource, FindError> {
     if is_path(name) {
-        return from_file(&facts.cwd.join(name), Shelf::Path, facts);
+        let path = match name.strip_prefix("~/") {
+            Some(rest) => facts.home.join(rest),
+            None => facts.cwd.join(name),
+        };
+        return from_file(&path, Shelf::Path, facts);
     }
     let id = normalize_id(name);
     if let Some(path) = record_in(&facts.config_dir.join("agents"), id) {

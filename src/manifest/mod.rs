@@ -23,7 +23,7 @@ mod write;
 mod yaml;
 
 pub use config::Config;
-pub use edit::{Change, EditError, grant, revoke};
+pub use edit::{Change, EditError, grant, renamed, revoke};
 pub use expand::expand;
 pub use facts::{Facts, project_of};
 pub use find::{AgentSource, FindError, Shelf, find, list, open_record};

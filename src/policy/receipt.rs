@@ -1,5 +1,6 @@
 //! The narrowing chain as a receipt, and a stable hash of what is left.
 
+use super::grant::{Grant, PlacedScope};
 use super::resolve::Policy;
 use crate::capability::{Scope, ScopeKey, ScopeValue, Spec};
 use sha2::{Digest, Sha256};
@@ -12,7 +13,7 @@ pub fn receipt_lines(policy: &Policy) -> Vec<String> {
         .grants()
         .iter()
         .map(|grant| {
-            let spec = effective(&grant.spec, grant.root.as_deref().map(|root| root.display().to_string()));
+            let spec = effective(grant, grant.root.as_deref().map(|root| root.display().to_string()));
             if grant.is_inert() { format!("{spec} (inert)") } else { spec.to_string() }
         })
         .collect();
@@ -21,7 +22,8 @@ pub fn receipt_lines(policy: &Policy) -> Vec<String> {
     lines
 }
 
-fn effective(spec: &Spec, root: Option<String>) -> Spec {
+fn effective(grant: &Grant, root: Option<String>) -> Spec {
+    let spec = &grant.spec;
     let scope = spec.scope.iter().filter(|(key, _)| *key != ScopeKey::In).fold(
         Scope::bare(),
         |scope, (key, value)| match value {
@@ -34,6 +36,18 @@ fn effective(spec: &Spec, root: Option<String>) -> Spec {
             ScopeValue::Text(text) => scope.with_text(key, text.clone()),
         },
     );
+    // Hosts as they are matched: `B.example.` and `b.example` are one.
+    let scope = match &grant.scope {
+        PlacedScope::Net { hosts } => {
+            let port = |port: Option<u16>| port.map_or_else(String::new, |port| format!(":{port}"));
+            let mut hosts: Vec<String> =
+                hosts.iter().map(|(pattern, at)| format!("{pattern}{}", port(*at))).collect();
+            hosts.sort_unstable();
+            hosts.dedup();
+            scope.with(ScopeKey::Hosts, ScopeValue::List(hosts))
+        }
+        _ => scope,
+    };
     let scope = root.into_iter().fold(scope, |scope, root| scope.with_text(ScopeKey::In, root));
     Spec { capability: spec.capability, scope }
 }

@@ -273,7 +273,8 @@ fn inert_problem(grants: &[Grant], written: &[WrittenGrant]) -> Option<Problem> 
     let span = written.iter().find(|grant| grant.spec == first).map_or(Span::default(), |grant| grant.span);
     let mut names: Vec<&str> = inert.map(|grant| grant.capability().name()).collect();
     names.dedup();
-    let message = format!("{} allow nothing: no level names a root", names.join(", "));
+    let allow = if names.len() == 1 { "allows" } else { "allow" };
+    let message = format!("{} {allow} nothing: no level names a root", names.join(", "));
     let problem = Problem::warning(Code::Inert, message)
         .at(span)
         .help("add `in: PATH` to the grant, or `sandbox: {root: PATH}` to the record");

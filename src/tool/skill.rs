@@ -76,7 +76,7 @@ fn check(
         bad("compatibility", "a skill's compatibility has at most 500 characters");
     }
     if front.body.is_none_or(|start| source.text()[start..].trim().is_empty()) {
-        bad("body", "a skill has a body after its front matter");
+        bad("body", "the skill says nothing after its front matter");
     }
 }
 

@@ -1,0 +1,197 @@
+//! `sbx schema`: the schemas are schemas, and what sbx ships and prints fits them.
+
+use crate::support::{TestEnv, source_dir};
+use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
+use serde_json::{Value, json};
+
+const KINDS: &[&str] = &["record", "config", "denial", "check-request", "check-response"];
+
+fn schema(env: &TestEnv, kind: &str) -> Value {
+    env.json(&["schema", kind])
+}
+
+fn check(schema: &Value, value: &Value, fits: bool) {
+    let validator = jsonschema::validator_for(schema).expect("a schema");
+    let errors: Vec<String> = validator.iter_errors(value).map(|error| error.to_string()).collect();
+    assert_eq!(errors.is_empty(), fits, "{value:#}\n{errors:#?}");
+}
+
+/// The front matter of a record as JSON.
+fn front_matter(text: &str) -> Value {
+    let front =
+        text.strip_prefix("---\n").and_then(|rest| rest.split("\n---\n").next()).expect("front matter");
+    let mut parser = Parser::new_from_str(front);
+    loop {
+        let (event, _) = parser.next_event().expect("a document").expect("YAML");
+        if matches!(event, Event::MappingStart(..)) {
+            return value(&mut parser, event);
+        }
+    }
+}
+
+fn value<'a>(parser: &mut Parser<'a, StrInput<'a>>, event: Event<'a>) -> Value {
+    let mut children = |end: fn(&Event<'_>) -> bool| {
+        let mut all = Vec::new();
+        loop {
+            let (event, _) = parser.next_event().expect("an end").expect("YAML");
+            if end(&event) {
+                return all;
+            }
+            all.push(value(parser, event));
+        }
+    };
+    match event {
+        Event::SequenceStart(..) => Value::Array(children(|event| matches!(event, Event::SequenceEnd))),
+        Event::MappingStart(..) => {
+            let flat = children(|event| matches!(event, Event::MappingEnd));
+            flat.chunks(2)
+                .map(|pair| (pair[0].as_str().expect("a key").to_owned(), pair[1].clone()))
+                .collect()
+        }
+        Event::Scalar(text, ScalarStyle::Plain, ..) => {
+            text.parse::<i64>().map_or_else(|_| json!(text), |number| json!(number))
+        }
+        Event::Scalar(text, ..) => json!(text),
+        other => unreachable!("{other:?} in a record"),
+    }
+}
+
+#[test]
+fn every_schema_is_a_schema() {
+    let env = TestEnv::new();
+    for kind in KINDS {
+        let schema = schema(&env, kind);
+        assert!(jsonschema::meta::is_valid(&schema), "{kind}");
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema", "{kind}");
+        assert!(schema["title"].is_string(), "{kind}");
+    }
+}
+
+#[test]
+fn every_kind_is_tested_here() {
+    let env = TestEnv::new();
+    let shown = env.sbx(&["schema", "--help"]);
+    for kind in KINDS.iter().chain(&["capabilities"]) {
+        assert!(shown.contains(&format!("- {kind}:")), "{shown}");
+    }
+    assert_eq!(shown.matches("\n          - ").count(), KINDS.len() + 1 + 3, "kinds and colours: {shown}");
+}
+
+#[test]
+fn the_catalogue_has_seventeen_rows() {
+    let env = TestEnv::new();
+    let rows = env.json(&["schema", "capabilities"]);
+    assert_eq!(rows.as_array().map(Vec::len), Some(17));
+    assert_eq!(
+        rows[0],
+        json!({ "capability": "records.read", "risk": "low", "summary": "read records", "scope": {}, "bare": "everything" })
+    );
+}
+
+#[test]
+fn the_shipped_profiles_fit_the_record_schema() {
+    let env = TestEnv::new();
+    let schema = schema(&env, "record");
+    let mut seen = 0;
+    for entry in std::fs::read_dir(source_dir().join("profiles/agents")).expect("profiles") {
+        let text = std::fs::read_to_string(entry.expect("an entry").path()).expect("a profile");
+        check(&schema, &front_matter(&text), true);
+        seen += 1;
+    }
+    assert!(seen >= 3);
+}
+
+#[test]
+fn the_record_schema_takes_what_sbx_takes_and_refuses_what_it_refuses() {
+    let env = TestEnv::new();
+    let schema = schema(&env, "record");
+    for (record, fits) in [
+        (json!({}), true),
+        (json!({ "capabilities": [] }), true),
+        (json!({ "capabilities": null }), true),
+        (json!({ "capabilities": "records.read, records.create" }), true),
+        (
+            json!({ "capabilities": ["net.get{hosts=[a.b]}", { "fs.read": { "in": "~/x", "paths": ["a"] } }] }),
+            true,
+        ),
+        (json!({ "capabilities": [{ "fs.read": { "in": 3 } }] }), false),
+        (json!({ "capabilities": [{ "fs.read": { "hosts": ["a"] } }] }), false),
+        (json!({ "capabilities": ["fs.reed"] }), false),
+        (json!({ "sandbox": "~/x", "access": "rw" }), true),
+        (json!({ "sandbox": { "root": "~/x" } }), true),
+        (json!({ "sandbox": { "rot": "~/x" } }), false),
+        (json!({ "limits": { "wall": "5m", "pids": 20 } }), true),
+        (json!({ "limits": { "wal": "5m" } }), false),
+        (
+            json!({ "env": ["PATH", { "TOKEN": { "inject": { "host": "a.b", "header": "Authorization" } } }] }),
+            true,
+        ),
+        (json!({ "class": "note" }), false),
+        (json!({ "unknown": 1 }), true),
+    ] {
+        check(&schema, &record, fits);
+    }
+}
+
+#[test]
+fn the_config_schema_takes_what_sbx_takes() {
+    let env = TestEnv::new();
+    let schema = schema(&env, "config");
+    check(
+        &schema,
+        &json!({ "sandbox": "~/work", "backend": "native", "limits": { "wall": "1h" }, "accept_degraded": ["fs-glob"] }),
+        true,
+    );
+    check(&schema, &json!({ "sandbx": "~/work" }), false);
+    check(&schema, &json!({ "backend": "magic" }), false);
+}
+
+fn with_agent() -> TestEnv {
+    let env = TestEnv::new();
+    env.write_record("w.md", "---\ncapabilities:\n  - fs.read: {in: ~/site}\n  - net.get: {hosts: [a.example]}\n  - proc.exec\n  - agent.grant\n---\n");
+    env
+}
+
+#[test]
+fn requests_and_answers_of_a_batch_fit_their_schemas() {
+    let env = with_agent();
+    let (requests, answers) = (schema(&env, "check-request"), schema(&env, "check-response"));
+    let questions = [
+        json!({ "cap": "fs.read", "path": "~/site/x" }),
+        json!({ "cap": "fs.write", "path": "~/site/x" }),
+        json!({ "cap": "net.get", "url": "https://a.example/" }),
+        json!({ "cap": "net.get", "host": "b.example", "port": 443 }),
+        json!({ "cap": "proc.exec", "argv": ["ls", "-l"] }),
+        json!({ "cap": "proc.eval", "cmd": "ls" }),
+        json!({ "cap": "records.read", "id": "notes/1" }),
+        json!({ "cap": "agent.grant", "id": "w", "granted": ["fs.read{in=/x}"] }),
+        json!({ "cap": "agent.grant", "id": "other", "granted": ["fs.read{in=/x}"] }),
+    ];
+    let mut input: String = questions.iter().map(|question| format!("{question}\n")).collect();
+    questions.iter().for_each(|question| check(&requests, question, true));
+    check(&requests, &json!({ "cap": "fs.read", "extra": true }), false);
+    input.push_str("nonsense\n");
+    let shown = env.sbx_with_input(&["check", "-a", "w", "--batch"], input.as_bytes());
+    let lines: Vec<&str> = shown.lines().filter(|line| line.starts_with('{')).collect();
+    assert_eq!(lines.len(), questions.len() + 1, "{shown}");
+    for line in lines {
+        let answer: Value = serde_json::from_str(line).expect("JSON");
+        check(&answers, &answer, true);
+    }
+}
+
+#[test]
+fn a_denial_fits_its_schema_wherever_it_is_printed() {
+    let env = with_agent();
+    env.write_record("other.md", "---\ncapabilities: []\n---\n");
+    let denials = schema(&env, "denial");
+    for args in [
+        ["--json", "check", "-a", "w", "fs.read", "/etc/passwd"].as_slice(),
+        &["--json", "check", "-a", "w", "net.post", "https://a.example/"],
+        &["--json", "check", "-a", "w", "proc.exec", "--", "ls"],
+        &["--json", "agents", "grant", "w", "--as", "w", "records.read", "--yes"],
+        &["--json", "agents", "grant", "other", "--as", "w", "fs.write{in=/}", "--yes"],
+    ] {
+        check(&denials, &env.json(args), true);
+    }
+}
