@@ -29,21 +29,27 @@ use crate::report::{SetupFailure, Step};
 /// Device nodes that stay in reach.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
+/// A path inside, and what stands for it on the host, if anything does.
+type Shown = (PathBuf, Option<PathBuf>);
+
 /// Private directories that stand for the plan's private file systems; removed when dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    dir: PathBuf,
+    dirs: Vec<PathBuf>,
 }
 
 impl Scratch {
     /// A new directory, in the user's run-time directory if there is one: that is memory and goes with the session.
-    fn make() -> io::Result<Self> {
+    fn add(&mut self) -> io::Result<PathBuf> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir());
         let base = runtime.unwrap_or_else(std::env::temp_dir);
         for attempt in 0..100 {
             let dir = base.join(format!("sbx-{}-{attempt}", process::own_pid()));
             match fs::DirBuilder::new().mode(0o700).create(&dir) {
-                Ok(()) => return Ok(Self { dir }),
+                Ok(()) => {
+                    self.dirs.push(dir.clone());
+                    return Ok(dir);
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -54,23 +60,25 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
+        for dir in &self.dirs {
+            let _ = fs::remove_dir_all(dir);
+        }
     }
 }
 
 /// The plan in host terms: rights on host paths, and variables that point at private directories.
-pub(crate) fn translate(plan: &Plan) -> Result<(Plan, Option<Scratch>), PlatformError> {
+///
+/// A private file system that no variable points at could not be found, so nothing stands for it.
+pub(crate) fn translate(plan: &Plan) -> Result<(Plan, Scratch), PlatformError> {
     let wrap = |error| PlatformError::on("make", "a private directory", error);
-    let private = plan.mounts.iter().any(|op| matches!(op, MountOp::Tmpfs { .. }));
-    let scratch = private.then(Scratch::make).transpose().map_err(wrap)?;
-    let mut shown: Vec<(PathBuf, PathBuf)> = Vec::new();
-    for (index, op) in plan.mounts.iter().enumerate() {
+    let mut scratch = Scratch::default();
+    let mut shown: Vec<Shown> = Vec::new();
+    for op in &plan.mounts {
         match op {
-            MountOp::Bind { source, dest, .. } => shown.push((dest.clone(), source.clone())),
+            MountOp::Bind { source, dest, .. } => shown.push((dest.clone(), Some(source.clone()))),
             MountOp::Tmpfs { dest, .. } => {
-                let Some(scratch) = &scratch else { continue };
-                let dir = scratch.dir.join(index.to_string());
-                fs::DirBuilder::new().mode(0o700).create(&dir).map_err(wrap)?;
+                let wanted = plan.env.iter().any(|(_, value)| Path::new(value).starts_with(dest));
+                let dir = wanted.then(|| scratch.add()).transpose().map_err(wrap)?;
                 shown.push((dest.clone(), dir));
             }
             MountOp::Dir { .. }
@@ -88,17 +96,24 @@ pub(crate) fn translate(plan: &Plan) -> Result<(Plan, Option<Scratch>), Platform
     Ok((host, scratch))
 }
 
+/// What stands for `path`: `None` if nothing inside covers it, `Some(None)` if what covers it has no stand-in.
+fn stand_in(path: &Path, shown: &[Shown]) -> Option<Option<PathBuf>> {
+    shown.iter().rev().find_map(|(dest, source)| {
+        let below = path.strip_prefix(dest).ok()?;
+        let join =
+            |source: &PathBuf| if below.as_os_str().is_empty() { source.clone() } else { source.join(below) };
+        Some(source.as_ref().map(join))
+    })
+}
+
 /// What `place` means on the host: the shown path it lies in, or every shown path below it.
-fn on_host(place: &Place, shown: &[(PathBuf, PathBuf)]) -> Vec<Place> {
-    let covering = shown.iter().rev().find_map(|(dest, source)| {
-        let below = place.path.strip_prefix(dest).ok()?;
-        Some(if below.as_os_str().is_empty() { source.clone() } else { source.join(below) })
-    });
-    if let Some(path) = covering {
-        return vec![Place { path, rights: place.rights }];
+fn on_host(place: &Place, shown: &[Shown]) -> Vec<Place> {
+    if let Some(covering) = stand_in(&place.path, shown) {
+        return covering.map(|path| Place { path, rights: place.rights }).into_iter().collect();
     }
     let below = shown.iter().filter(|(dest, _)| dest.starts_with(&place.path));
-    below.map(|(_, source)| Place { path: source.clone(), rights: place.rights }).collect()
+    let paths = below.filter_map(|(_, source)| source.clone());
+    paths.map(|path| Place { path, rights: place.rights }).collect()
 }
 
 /// The process list to read and the harmless devices, where the plan has them.
@@ -124,19 +139,11 @@ fn fixed(plan: &Plan) -> Vec<Place> {
 }
 
 /// A variable that is the path of a private file system becomes the path of the directory standing for it.
-fn redirect(value: &OsString, shown: &[(PathBuf, PathBuf)]) -> OsString {
+fn redirect(value: &OsString, shown: &[Shown]) -> OsString {
     if value.as_bytes().first() != Some(&b'/') {
         return value.clone();
     }
-    let path = Path::new(value);
-    shown
-        .iter()
-        .rev()
-        .find_map(|(dest, source)| {
-            let below = path.strip_prefix(dest).ok()?;
-            Some(if below.as_os_str().is_empty() { source.clone() } else { source.join(below) })
-        })
-        .map_or_else(|| value.clone(), PathBuf::into_os_string)
+    stand_in(Path::new(value), shown).flatten().map_or_else(|| value.clone(), PathBuf::into_os_string)
 }
 
 /// Starts the inner process.
@@ -231,7 +238,7 @@ mod tests {
         ];
         plan.env = vec![("TMPDIR".into(), "/tmp".into()), ("PATH".into(), "/usr/bin:/bin".into())];
         let (host, scratch) = translate(&plan).unwrap();
-        let tmp = scratch.unwrap().dir.join("2");
+        let tmp = scratch.dirs[0].clone();
         let place = |path: &str, rights| Place { path: path.into(), rights };
         assert_eq!(
             host.rights,
