@@ -128,7 +128,7 @@ impl Bench {
             }
             std::thread::sleep(Duration::from_millis(50));
         }
-        panic!("a process with {marker} is left");
+        assert!(!is_running(marker), "a process with {marker} is left");
     }
 }
 
