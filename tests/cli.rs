@@ -6,6 +6,8 @@
 
 #[path = "cli/arguments.rs"]
 mod arguments;
+#[path = "cli/attenuation.rs"]
+mod attenuation;
 #[path = "cli/check.rs"]
 mod check;
 #[path = "cli/edit.rs"]
