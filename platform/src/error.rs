@@ -37,12 +37,12 @@ pub enum PlatformError {
         reason: String,
     },
     /// The chosen backend lacks something that was required.
-    #[error("backend {backend} does not give {missing}")]
+    #[error("backend {backend} does not give {}", names(missing))]
     Missing {
         /// The backend that was asked.
         backend: Backend,
-        /// The first guarantee it lacks.
-        missing: Guarantee,
+        /// Everything it lacks.
+        missing: Vec<Guarantee>,
     },
     /// A launcher process said this.
     #[error("{reason}")]
@@ -59,6 +59,10 @@ pub enum PlatformError {
 }
 
 #[cfg(target_os = "linux")]
+fn names(guarantees: &[Guarantee]) -> String {
+    guarantees.iter().map(|guarantee| guarantee.name()).collect::<Vec<_>>().join(", ")
+}
+
 impl PlatformError {
     /// An operation on a path that the kernel refused.
     pub(crate) fn on_path(op: &'static str, path: &Path, source: io::Error) -> Self {

@@ -5,11 +5,12 @@ use super::{CliError, Exit, Ui, authority};
 use crate::capability::{Capability, Family, Target};
 use crate::decide::{Decision, Request, decide};
 use crate::manifest::spec_from_json;
-use crate::policy::{Policy, Proposal};
+use crate::policy::{Grant, Policy, Proposal};
 use crate::run::Setting;
 use clap::Args;
 use sbx_platform::path::{normalize, resolve};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -124,7 +125,7 @@ fn live(path: &Path) -> PathBuf {
     resolve(path).unwrap_or_else(|_| normalize(path))
 }
 
-fn home_expanded(path: &OsStr, policy: &Policy) -> PathBuf {
+pub(super) fn home_expanded(path: &OsStr, policy: &Policy) -> PathBuf {
     let facts = policy.facts();
     match path.to_str().and_then(|text| text.strip_prefix("~/")) {
         Some(rest) => facts.home.join(rest),
@@ -152,6 +153,7 @@ fn to_json(decision: &Decision<'_>) -> Value {
 fn batch(policy: &Policy) -> Result<Exit, CliError> {
     let mut input = BufReader::with_capacity(1 << 16, io::stdin().lock());
     let mut output = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let permitted = permitted(policy);
     let mut exit = Exit::Fine;
     let mut line = Vec::new();
     for number in 1usize.. {
@@ -163,7 +165,7 @@ fn batch(policy: &Policy) -> Result<Exit, CliError> {
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let (answer, outcome) = answer_line(policy, &line, number);
+        let (answer, outcome) = answer_line(policy, &permitted, &line, number);
         exit = worse(exit, outcome);
         if writeln!(output, "{answer}").is_err() {
             return Ok(exit);
@@ -181,10 +183,22 @@ fn batch(policy: &Policy) -> Result<Exit, CliError> {
     Ok(exit)
 }
 
-fn answer_line(policy: &Policy, line: &[u8], number: usize) -> (Value, Exit) {
+/// The answers to what each grant allows, prepared once.
+fn permitted(policy: &Policy) -> Vec<String> {
+    let answer =
+        |grant: &Grant| json!({ "decision": "allow", "grant": grant.spec.to_string(), "place": grant.place });
+    policy.grants().iter().map(|grant| answer(grant).to_string()).collect()
+}
+
+fn answer_line<'a>(
+    policy: &Policy,
+    permitted: &'a [String],
+    line: &[u8],
+    number: usize,
+) -> (Cow<'a, str>, Exit) {
     let bad = |message: String| {
         let error = json!({ "code": "bad_request", "message": message, "line": number });
-        (json!({ "decision": "error", "error": error }), Exit::BadInput)
+        (json!({ "decision": "error", "error": error }).to_string().into(), Exit::BadInput)
     };
     if line.len() as u64 > MAX_LINE {
         return bad("the line is too long".to_owned());
@@ -195,11 +209,10 @@ fn answer_line(policy: &Policy, line: &[u8], number: usize) -> (Value, Exit) {
     };
     match Request::from_json(&value, policy.facts(), live) {
         Err(error) => bad(error.to_string()),
-        Ok(request) => {
-            let decision = decide(policy, &request);
-            let exit = if decision.is_allowed() { Exit::Fine } else { Exit::Denied };
-            (to_json(&decision), exit)
-        }
+        Ok(request) => match decide(policy, &request) {
+            Decision::Allow(permit) => (permitted[permit.grant_id().index()].as_str().into(), Exit::Fine),
+            decision @ Decision::Deny(_) => (to_json(&decision).to_string().into(), Exit::Denied),
+        },
     }
 }
 

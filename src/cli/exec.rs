@@ -219,10 +219,20 @@ impl Fence {
 fn explain(error: &RunError) -> CliError {
     let cli = CliError::from_error(error);
     match error {
-        RunError::Platform(PlatformError::Missing { missing, .. }) => cli
-            .hint(format!("{missing}: {}", missing.meaning().trim()))
-            .hint(format!("to do without it: --allow-degraded={missing}, or `accept_degraded: [{missing}]` in the record")),
-        RunError::Platform(PlatformError::NoBackend { .. }) => cli.hint("`sbx doctor` says what is missing and how to get it"),
+        RunError::Platform(PlatformError::Missing { missing, .. }) => {
+            let names: Vec<&str> = missing.iter().map(|guarantee| guarantee.name()).collect();
+            let told = missing
+                .iter()
+                .fold(cli, |cli, guarantee| cli.hint(format!("{guarantee}: {}", guarantee.meaning().trim())));
+            told.hint(format!(
+                "to do without: --allow-degraded={}, or `accept_degraded: [{}]` in the record",
+                names.join(","),
+                names.join(", ")
+            ))
+        }
+        RunError::Platform(PlatformError::NoBackend { .. }) => {
+            cli.hint("user namespaces, bubblewrap or Landlock would each do")
+        }
         _ => cli,
     }
 }

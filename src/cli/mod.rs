@@ -1,6 +1,7 @@
 //! The command line: one file a command, the doc comments are the help.
 
 mod agents;
+mod answers;
 mod authority;
 mod check;
 mod docs;

@@ -1,6 +1,6 @@
 //! `sbx schema`: JSON Schemas of what sbx reads and writes, made from the tables in the code.
 
-use super::{CliError, Exit, Ui};
+use super::{CliError, Exit, Ui, answers};
 use crate::capability::{CATALOG, Entry, ValueKind};
 use crate::decide::{DenialCode, REQUEST_KEYS};
 use crate::manifest::{BACKENDS, CONFIG_KEYS, LIMIT_KEYS, MCP_KEYS, RISK_KEYS};
@@ -30,6 +30,24 @@ pub(super) enum What {
     CheckRequest,
     /// An answer of `sbx check`.
     CheckResponse,
+    /// How a fenced command ended: `sbx exec --json`, and each line of `--status-fd`.
+    Outcome,
+    /// An answer of `sbx agents list`.
+    Agents,
+    /// An answer of `sbx agents show`.
+    Agent,
+    /// An answer of `sbx agents capabilities`.
+    Grants,
+    /// An answer of `sbx agents lint`.
+    Problems,
+    /// An answer of `sbx explain`.
+    Explanation,
+    /// An answer of `sbx skills list`.
+    Skills,
+    /// An answer of `sbx skills check`.
+    SkillCheck,
+    /// An answer of `sbx provider-tools`.
+    ProviderTools,
 }
 
 impl Schema {
@@ -51,6 +69,15 @@ pub(super) fn schema(what: What) -> Value {
         What::Denial => titled("sbx denial", denial()),
         What::CheckRequest => check_request(),
         What::CheckResponse => check_response(),
+        What::Outcome => titled("sbx outcome", answers::outcome(denial())),
+        What::Agents => titled("sbx agents", answers::agents()),
+        What::Agent => titled("sbx agent", answers::agent()),
+        What::Grants => titled("sbx grants", answers::grants()),
+        What::Problems => titled("sbx problems", answers::problems()),
+        What::Explanation => titled("sbx explanation", answers::explanation()),
+        What::Skills => titled("sbx skills", answers::skills()),
+        What::SkillCheck => titled("sbx skill check", answers::skill_check()),
+        What::ProviderTools => titled("sbx provider tools", answers::provider_tools()),
     }
 }
 
@@ -78,7 +105,7 @@ fn catalogue_row(entry: &Entry) -> Value {
     })
 }
 
-fn strings() -> Value {
+pub(super) fn strings() -> Value {
     json!({ "type": "array", "items": { "type": "string" } })
 }
 
@@ -185,7 +212,7 @@ fn config() -> Value {
     )
 }
 
-fn place() -> Value {
+pub(super) fn place() -> Value {
     json!({
         "type": ["object", "null"],
         "properties": {

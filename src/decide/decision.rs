@@ -1,7 +1,7 @@
 //! The answer: yes with a permit, or no with a denial.
 
 use super::{Denial, Request};
-use crate::policy::{Grant, Policy};
+use crate::policy::{Grant, GrantId, Policy};
 
 /// What [`decide`](super::decide) says.
 #[derive(Debug)]
@@ -43,12 +43,12 @@ impl<'a> Decision<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Permit<'a> {
     policy: &'a Policy,
-    grant: &'a Grant,
+    grant: GrantId,
     request: &'a Request,
 }
 
 impl<'a> Permit<'a> {
-    pub(super) const fn new(policy: &'a Policy, grant: &'a Grant, request: &'a Request) -> Self {
+    pub(super) const fn new(policy: &'a Policy, grant: GrantId, request: &'a Request) -> Self {
         Self { policy, grant, request }
     }
 
@@ -60,7 +60,13 @@ impl<'a> Permit<'a> {
 
     /// The grant that allowed it.
     #[must_use]
-    pub const fn grant(&self) -> &'a Grant {
+    pub fn grant(&self) -> &'a Grant {
+        self.policy.grant(self.grant)
+    }
+
+    /// Its number in the policy.
+    #[must_use]
+    pub const fn grant_id(&self) -> GrantId {
         self.grant
     }
 

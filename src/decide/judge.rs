@@ -27,7 +27,7 @@ use std::path::Path;
 /// ```
 pub fn decide<'a>(policy: &'a Policy, request: &'a Request) -> Decision<'a> {
     match judge(policy, request) {
-        Ok(id) => Decision::Allow(Permit::new(policy, policy.grant(id), request)),
+        Ok(id) => Decision::Allow(Permit::new(policy, id, request)),
         Err(no) => Decision::Deny(Box::new(no.into_denial(policy, request))),
     }
 }

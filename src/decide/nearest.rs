@@ -3,7 +3,7 @@
 use super::protected::protection;
 use super::suggest::{ceiling_hint, suggest};
 use super::{Denial, DenialCode, NearestGrant, Request, Subject};
-use crate::capability::{Capability, ScopeKey, Target, classify};
+use crate::capability::{Capability, HostPattern, ScopeKey, Target, classify};
 use crate::policy::{Grant, Policy};
 use crate::profile::Opening;
 use sbx_platform::path::within;
@@ -134,6 +134,15 @@ fn host_reason(grant: &Grant, target: &Target, address: Option<IpAddr>) -> Strin
     if let Some(address) = address.filter(|address| classify(*address) == crate::capability::Address::Inside)
     {
         return format!("{} leads to {address}, which only a grant that names the host reaches", target.host);
+    }
+    let named = grant.spec.scope.list(ScopeKey::Hosts).unwrap_or_default().iter();
+    let ports: Vec<String> = named
+        .filter_map(|host| HostPattern::parse(host).ok())
+        .filter(|(pattern, _)| pattern.matches(&target.host))
+        .filter_map(|(_, port)| port.map(|port| port.to_string()))
+        .collect();
+    if !ports.is_empty() {
+        return format!("it allows {} on port {} only", target.host, ports.join(", "));
     }
     if target.host.is_inside() {
         return format!("{} is local or private: `*` and `*.x` never reach it", target.host);

@@ -10,6 +10,14 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GrantId(pub(crate) u32);
 
+impl GrantId {
+    /// Its place among the policy's grants.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A grant that is held.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -168,9 +168,14 @@ fn a_guarantee_that_a_backend_lacks_refuses_until_it_is_accepted_by_name() {
     let line = ["exec", "--agent", "scout", "--backend", "landlock", "--", "cat", "notes.txt"];
     expect![[r#"
         [stderr]
-        error: backend landlock does not give fs-hidden
+        error: backend landlock does not give fs-hidden, fs-metadata, exec-only, pid-hidden, private-tmp, teardown-killed
           hint: fs-hidden: Files outside the view do not exist: no content, no names, no metadata.
-          hint: to do without it: --allow-degraded=fs-hidden, or `accept_degraded: [fs-hidden]` in the record
+          hint: fs-metadata: Permissions, owners, times and attributes change only below places that are writable.
+          hint: exec-only: Only listed files are executed, for all descendants.
+          hint: pid-hidden: Processes outside are neither visible nor reachable.
+          hint: private-tmp: Temporary files and the home directory are private, sized and gone at the end.
+          hint: teardown-killed: Everything ends even when the launcher is killed without warning.
+          hint: to do without: --allow-degraded=fs-hidden,fs-metadata,exec-only,pid-hidden,private-tmp,teardown-killed, or `accept_degraded: [fs-hidden, fs-metadata, exec-only, pid-hidden, private-tmp, teardown-killed]` in the record
         [exit 125]
     "#]]
     .assert_eq(&env.sbx(&line));

@@ -4,7 +4,22 @@ use crate::support::{TestEnv, source_dir};
 use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
 use serde_json::{Value, json};
 
-const KINDS: &[&str] = &["record", "config", "denial", "check-request", "check-response"];
+const KINDS: &[&str] = &[
+    "record",
+    "config",
+    "denial",
+    "check-request",
+    "check-response",
+    "outcome",
+    "agents",
+    "agent",
+    "grants",
+    "problems",
+    "explanation",
+    "skills",
+    "skill-check",
+    "provider-tools",
+];
 
 fn schema(env: &TestEnv, kind: &str) -> Value {
     env.json(&["schema", kind])
@@ -193,5 +208,32 @@ fn a_denial_fits_its_schema_wherever_it_is_printed() {
         &["--json", "agents", "grant", "other", "--as", "w", "fs.write{in=/}", "--yes"],
     ] {
         check(&denials, &env.json(args), true);
+    }
+}
+
+#[test]
+fn every_json_answer_fits_its_schema() {
+    let env = TestEnv::new();
+    env.write(
+        "home/.config/sbx/agents/odd.md",
+        "---\nsandbox: /tmp\ncapabilities:\n  - fs.raed\n  - fs.read: {in: /etc}\n---\n",
+    );
+    let skill = "---\nname: look\ndescription: looks\nallowed-tools: Read Frob\n---\nBody.\n";
+    let skill = env.write("project/skills/look/SKILL.md", skill);
+    let skill = skill.to_str().expect("text");
+    for (kind, arguments) in [
+        ("agents", &["agents", "list"][..]),
+        ("agent", &["agents", "show", "odd"]),
+        ("agent", &["agents", "show", "scout"]),
+        ("grants", &["agents", "capabilities", "odd"]),
+        ("problems", &["agents", "lint"]),
+        ("explanation", &["explain", "--agent", "odd"]),
+        ("skills", &["skills", "list", "--agent", "scout", "--dir", "skills"]),
+        ("skill-check", &["skills", "check", skill, "--agent", "fetcher"]),
+        ("provider-tools", &["provider-tools", "--agent", "fetcher", "--all"]),
+        ("outcome", &["exec", "--agent", "builder", "--", "sh", "-c", "echo x; exit 3"]),
+        ("outcome", &["exec", "--agent", "scout", "--", "rm", "x"]),
+    ] {
+        check(&schema(&env, kind), &env.json(&[&["--json"], arguments].concat()), true);
     }
 }

@@ -15,6 +15,11 @@ pub(crate) struct Run {
     pub(crate) stderr: String,
 }
 
+/// The program under test: the one cargo built, or the one named by `SBX_TEST_BIN`.
+fn program() -> String {
+    std::env::var("SBX_TEST_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_sbx").to_owned())
+}
+
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl Bench {
@@ -87,7 +92,7 @@ impl Bench {
     }
 
     pub(crate) fn run(&self, arguments: &[&str], input: &str) -> Run {
-        let mut command = self.command(env!("CARGO_BIN_EXE_sbx"));
+        let mut command = self.command(&program());
         command.args(arguments);
         finish(&mut command, input)
     }
@@ -103,12 +108,12 @@ impl Bench {
     /// A line for the shell outside, in which `SBX` is the binary.
     pub(crate) fn shell_line(&self, line: &str) -> Run {
         let mut command = self.command("/bin/sh");
-        command.arg("-c").arg(line.replace("SBX", env!("CARGO_BIN_EXE_sbx")));
+        command.arg("-c").arg(line.replace("SBX", &program()));
         finish(&mut command, "")
     }
 
     pub(crate) fn spawn(&self, script: &str) -> Child {
-        let mut command = self.command(env!("CARGO_BIN_EXE_sbx"));
+        let mut command = self.command(&program());
         command.args(["exec", "--agent", "agent.yml", "--", "sh", "-c", script]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("sbx starts")
     }

@@ -142,12 +142,13 @@ impl World {
 
     /// Has the acts tried inside; true for each that worked.
     pub(crate) fn attempt(&self, backend: &str, accepted: &str) -> Vec<bool> {
-        let sbx = Path::new(env!("CARGO_BIN_EXE_sbx"));
+        let built = PathBuf::from(env!("CARGO_BIN_EXE_sbx"));
+        let sbx = std::env::var_os("SBX_TEST_BIN").map_or(built, PathBuf::from);
         let inside = self.dir.join("work/probe");
-        std::fs::copy(probe(sbx), &inside).unwrap_or_else(|error| panic!("the probe: {error}"));
+        std::fs::copy(probe(&sbx), &inside).unwrap_or_else(|error| panic!("the probe: {error}"));
         let record = self.dir.join("agent.yml");
         std::fs::write(&record, &self.record).expect("the record");
-        let mut command = Command::new(sbx);
+        let mut command = Command::new(&sbx);
         command
             .args(["exec", "--backend", backend, "--agent"])
             .arg(&record)

@@ -135,10 +135,9 @@ fn promise(
 ) -> Result<Enforcement, PlatformError> {
     let facts = Facts::of(landlock, &plan.limits, group);
     let enforcement = Enforcement { backend, given: facts.given(backend, plan), landlock };
-    match plan.required.iter().find(|required| !enforcement.has(**required)) {
-        Some(missing) => Err(PlatformError::Missing { backend, missing: *missing }),
-        None => Ok(enforcement),
-    }
+    let missing: Vec<_> =
+        plan.required.iter().copied().filter(|required| !enforcement.has(*required)).collect();
+    if missing.is_empty() { Ok(enforcement) } else { Err(PlatformError::Missing { backend, missing }) }
 }
 
 /// Makes orphans of the launch come to us; answers with the children that are none of ours to end.

@@ -1,0 +1,161 @@
+//! Schemas of what commands answer with `--json`.
+
+use super::schema::{place, strings};
+use crate::capability::{CATALOG, Risk};
+use crate::text::Code;
+use serde_json::{Map, Value, json};
+
+/// An object with these properties, all of them there.
+fn object<const N: usize>(properties: [(&str, Value); N]) -> Value {
+    let required: Vec<&str> = properties.iter().map(|(name, _)| *name).collect();
+    let required = json!(required);
+    let properties: Map<String, Value> =
+        properties.into_iter().map(|(name, kind)| (name.to_owned(), kind)).collect();
+    json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false })
+}
+
+fn list(items: Value) -> Value {
+    json!({ "type": "array", "items": items })
+}
+
+fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+fn text_or_null() -> Value {
+    json!({ "type": ["string", "null"] })
+}
+
+fn flag() -> Value {
+    json!({ "type": "boolean" })
+}
+
+fn risk() -> Value {
+    json!({ "enum": [Risk::Low.name(), Risk::Medium.name(), Risk::High.name(), null] })
+}
+
+fn grant() -> Value {
+    let names: Vec<&str> = CATALOG.iter().map(|entry| entry.name).collect();
+    object([
+        ("capability", json!({ "enum": names })),
+        ("grant", text()),
+        ("risk", risk()),
+        ("root", text_or_null()),
+        ("inert", flag()),
+        ("clamped", flag()),
+        ("origin", json!({ "enum": ["capabilities", "access", "sandbox", "default"] })),
+        ("place", place()),
+    ])
+}
+
+fn problem() -> Value {
+    let codes: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+    object([
+        ("code", json!({ "enum": codes })),
+        ("severity", json!({ "enum": ["note", "warning", "error"] })),
+        ("message", text()),
+        ("place", place()),
+        ("help", text_or_null()),
+        ("suggest", text_or_null()),
+        ("key", text_or_null()),
+        ("capabilities", strings()),
+    ])
+}
+
+pub(super) fn grants() -> Value {
+    list(grant())
+}
+
+pub(super) fn problems() -> Value {
+    list(object([("file", text()), ("problems", list(problem()))]))
+}
+
+pub(super) fn agents() -> Value {
+    list(object([
+        ("name", text()),
+        ("from", json!({ "enum": ["path", "user", "built-in", "project"] })),
+        ("trusted", flag()),
+        ("highest_risk", risk()),
+        ("description", text()),
+        ("file", text()),
+    ]))
+}
+
+pub(super) fn agent() -> Value {
+    object([
+        ("id", text()),
+        ("description", text_or_null()),
+        ("from", text()),
+        ("file", text()),
+        ("root", text_or_null()),
+        ("grants", grants()),
+        ("limits", json!({ "type": "object", "additionalProperties": text() })),
+        ("env", strings()),
+        ("listen", list(json!({ "type": "integer" }))),
+        ("accept_degraded", strings()),
+        ("provider_tools", strings()),
+        ("problems", list(problem())),
+        ("body", text()),
+    ])
+}
+
+pub(super) fn explanation() -> Value {
+    let level = object([
+        ("level", json!({ "enum": ["config", "project", "agent"] })),
+        ("root", text()),
+        ("place", place()),
+        ("narrowed_to", text_or_null()),
+    ]);
+    object([
+        ("agent", text()),
+        ("file", text()),
+        ("levels", list(level)),
+        ("root", text_or_null()),
+        ("grants", grants()),
+        ("hash", json!({ "type": "string", "pattern": "^sha256:[0-9a-f]{64}$" })),
+    ])
+}
+
+pub(super) fn skills() -> Value {
+    list(object([("name", text()), ("description", text())]))
+}
+
+pub(super) fn skill_check() -> Value {
+    object([
+        ("skill", text()),
+        ("requires", strings()),
+        ("unknown_tools", strings()),
+        ("missing", list(object([("requirement", text()), ("reason", text())]))),
+        ("usable", flag()),
+    ])
+}
+
+pub(super) fn provider_tools() -> Value {
+    let domains = json!({ "type": ["array", "null"], "items": { "type": "string" } });
+    list(object([
+        ("provider", text()),
+        ("tool", text()),
+        ("offered", flag()),
+        ("allowed_domains", domains),
+        ("notes", strings()),
+    ]))
+}
+
+/// What ran, with what held; or why nothing ran.
+pub(super) fn outcome(denial: Value) -> Value {
+    let number = json!({ "type": ["integer", "null"] });
+    let ran = json!({
+        "type": "object",
+        "properties": {
+            "status": { "type": "integer" }, "exit": number, "signal": number, "limit": text_or_null(),
+            "setup": text_or_null(), "duration_ms": { "type": "integer" }, "backend": text(),
+            "guarantees": strings(), "missing": strings(), "remarks": strings(),
+            "stdout": text(), "stderr": text(),
+        },
+        "required": ["status", "exit", "signal", "limit", "setup", "duration_ms", "backend", "guarantees", "missing"],
+        "additionalProperties": false,
+    });
+    let refused = object([("status", json!({ "type": "integer" })), ("error", text())]);
+    let denied = object([("status", json!({ "const": 126 })), ("denial", denial.clone())]);
+    json!({ "anyOf": [ran, refused, denied, denial] })
+}
