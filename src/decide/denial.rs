@@ -2,52 +2,23 @@
 
 use super::{Request, Subject};
 use crate::capability::Spec;
-use crate::text::Place;
+use crate::text::{Place, codes};
 use serde_json::{Value, json};
 use std::fmt;
 
-macro_rules! denial_codes {
-    ($($variant:ident $name:literal $doc:literal,)*) => {
-        /// Why the answer is no.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[non_exhaustive]
-        pub enum DenialCode { $(#[doc = $doc] $variant,)* }
-
-        impl DenialCode {
-            /// Every code there is.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The stable name.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
-            /// What it means, in one line.
-            #[must_use]
-            pub const fn meaning(self) -> &'static str {
-                match self { $(Self::$variant => $doc,)* }
-            }
-        }
-    };
-}
-
-denial_codes! {
-    CapabilityAbsent "capability_absent" "the agent does not hold the capability",
-    ScopeViolation "scope_violation" "the capability is held, but not for this",
-    SelfModification "self_modification" "an agent may not change its own authority or delete itself",
-    ExceedsGrantorAuthority "exceeds_grantor_authority" "an agent may not give what it does not hold",
-    UnknownTool "unknown_tool" "there is no such tool, or it is disabled",
-    ToolNotAllowed "tool_not_allowed" "the tool is not on the allowlist",
-    InvalidParams "invalid_params" "a parameter is missing, unknown or out of its range",
-    RiskDenied "risk_denied" "the shell text looks destructive",
-    CommandNotUnderstood "command_not_understood" "the shell text cannot be read with certainty",
-    LimitExceeded "limit_exceeded" "a resource limit was reached",
-}
-
-impl fmt::Display for DenialCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+codes! {
+    /// Why the answer is no.
+    DenialCode {
+        CapabilityAbsent "capability_absent" "the agent does not hold the capability",
+        ScopeViolation "scope_violation" "the capability is held, but not for this",
+        SelfModification "self_modification" "an agent may not change its own authority or delete itself",
+        ExceedsGrantorAuthority "exceeds_grantor_authority" "an agent may not give what it does not hold",
+        UnknownTool "unknown_tool" "there is no such tool, or it is disabled",
+        ToolNotAllowed "tool_not_allowed" "the tool is not on the allowlist",
+        InvalidParams "invalid_params" "a parameter is missing, unknown or out of its range",
+        RiskDenied "risk_denied" "the shell text looks destructive",
+        CommandNotUnderstood "command_not_understood" "the shell text cannot be read with certainty",
+        LimitExceeded "limit_exceeded" "a resource limit was reached",
     }
 }
 

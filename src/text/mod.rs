@@ -3,6 +3,7 @@
 //! Knows nothing of records or policy. A [`Problem`] is collected, never thrown; whoever holds the
 //! [`Source`] can print it like a compiler would.
 
+mod codes;
 mod problem;
 mod render;
 mod source;
@@ -12,3 +13,5 @@ pub use problem::{Code, Problem, Severity};
 pub use render::{render, render_all};
 pub use source::{Place, Source, Span};
 pub use suggest::closest;
+
+pub(crate) use codes::codes;

@@ -2,9 +2,9 @@
 //!
 //! The table of codes below is the only one; codes are stable, messages are free.
 
+use super::codes::codes;
 use super::{Place, Source, Span};
 use serde_json::{Value, json};
-use std::fmt;
 
 /// How much a problem costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,60 +29,31 @@ impl Severity {
     }
 }
 
-macro_rules! codes {
-    ($($variant:ident $name:literal $doc:literal,)*) => {
-        /// What kind of problem it is.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        #[non_exhaustive]
-        pub enum Code { $(#[doc = $doc] $variant,)* }
-
-        impl Code {
-            /// Every code there is.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The stable name.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
-            }
-
-            /// What it means, in one line.
-            #[must_use]
-            pub const fn meaning(self) -> &'static str {
-                match self { $(Self::$variant => $doc,)* }
-            }
-        }
-    };
-}
-
 codes! {
-    UnknownCapability "unknown_capability" "the catalogue has no such capability",
-    MalformedCapability "malformed_capability" "a capability is written `resource.verb`",
-    BadEntry "bad_entry" "an entry of `capabilities` is neither a name, a compact spec nor a one-key map",
-    ScopeNotMap "scope_not_map" "a scope is a map of scope keys",
-    NotAList "not_a_list" "`capabilities` is a list or a string",
-    UnknownScopeKey "unknown_scope_key" "the capability does not take this scope key",
-    ScopeType "scope_type" "the value is not of the kind its scope key takes",
-    PathEscapesIn "path_escapes_in" "a path leaves the root it is relative to",
-    UnknownAccessMode "unknown_access_mode" "`access` is r, w or rw",
-    Escalation "escalation" "the grant can be used to gain more than it says",
-    Inert "inert" "an fs or proc grant has no root at any level and allows nothing",
-    BackendMissing "backend_missing" "no backend on this machine can hold the record",
-    Yaml "yaml" "the text is not the YAML that records are written in",
-    SpecEmpty "spec_empty" "a compact spec is empty",
-    SpecUnclosed "spec_unclosed" "a brace, bracket or quote is not closed",
-    SpecPair "spec_pair" "a scope is written as key=value pairs",
-    BadSection "bad_section" "a section of the record is not of its form",
-    UnknownKey "unknown_key" "a key in a section that sbx owns is not known",
-    IgnoredKey "ignored_key" "a top-level key is not one that sbx reads",
-    RootClamped "root_clamped" "a root lies outside the level above it and was narrowed to that",
-    ProtectedPath "protected_path" "a grant names a protected path",
-    NotAgent "not_agent" "the record is not of class agent",
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+    /// What kind of problem it is.
+    Code {
+        UnknownCapability "unknown_capability" "the catalogue has no such capability",
+        MalformedCapability "malformed_capability" "a capability is written `resource.verb`",
+        BadEntry "bad_entry" "an entry of `capabilities` is neither a name, a compact spec nor a one-key map",
+        ScopeNotMap "scope_not_map" "a scope is a map of scope keys",
+        NotAList "not_a_list" "`capabilities` is a list or a string",
+        UnknownScopeKey "unknown_scope_key" "the capability does not take this scope key",
+        ScopeType "scope_type" "the value is not of the kind its scope key takes",
+        PathEscapesIn "path_escapes_in" "a path leaves the root it is relative to",
+        UnknownAccessMode "unknown_access_mode" "`access` is r, w or rw",
+        Escalation "escalation" "the grant can be used to gain more than it says",
+        Inert "inert" "an fs or proc grant has no root at any level and allows nothing",
+        BackendMissing "backend_missing" "no backend on this machine can hold the record",
+        Yaml "yaml" "the text is not the YAML that records are written in",
+        SpecEmpty "spec_empty" "a compact spec is empty",
+        SpecUnclosed "spec_unclosed" "a brace, bracket or quote is not closed",
+        SpecPair "spec_pair" "a scope is written as key=value pairs",
+        BadSection "bad_section" "a section of the record is not of its form",
+        UnknownKey "unknown_key" "a key in a section that sbx owns is not known",
+        IgnoredKey "ignored_key" "a top-level key is not one that sbx reads",
+        RootClamped "root_clamped" "a root lies outside the level above it and was narrowed to that",
+        ProtectedPath "protected_path" "a grant names a protected path",
+        NotAgent "not_agent" "the record is not of class agent",
     }
 }
 
