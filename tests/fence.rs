@@ -273,3 +273,29 @@ fn a_root_removed_while_running_harms_nobody() {
     ));
     assert!(run.stdout.contains("done"), "{} {}", run.stdout, run.stderr);
 }
+
+#[test]
+fn what_the_fence_refused_is_explained() {
+    let bench = Bench::new("explain");
+    bench.record("capabilities:\n  - proc.exec: {in: ROOT}\n  - fs.write: {in: ROOT, paths: [src]}\n");
+    bench.subdir("src");
+    let script = "cat /etc/sudoers.d/x /etc/shadow; echo x > src/a; echo y > top; rm -f src/a; cat agent.yml >/dev/null";
+    let run = bench.run(&["exec", "--agent", "agent.yml", "--explain", "--", "sh", "-c", script], "");
+    for line in [
+        "may not fs.read /etc/shadow",
+        "work/top\n  nearest grant: fs.write{",
+        "fs.delete{in=",
+        "agent.yml:3",
+    ] {
+        assert!(run.stderr.contains(line), "{line}: {}", run.stderr);
+    }
+    assert!(
+        !run.stderr.contains("may not fs.read /var") && !run.stderr.contains("fs.read /usr"),
+        "{}",
+        run.stderr
+    );
+    let run = bench.sh("rm -f src/a");
+    assert!(run.status != 0 && run.stderr.contains("sbx: refused: capability_absent"), "{}", run.stderr);
+    let run = bench.sh("rm -f src/a; true");
+    assert!(run.status == 0 && !run.stderr.contains("sbx:"), "{}", run.stderr);
+}

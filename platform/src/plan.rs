@@ -50,6 +50,8 @@ pub struct Plan {
     pub identity: Identity,
     /// Promises without which the command must not run.
     pub required: Vec<Guarantee>,
+    /// Whether to tell afterwards which files were asked for, at some cost.
+    pub trace: bool,
 }
 
 impl Plan {
@@ -74,6 +76,7 @@ impl Plan {
             hostname: String::from("sbx"),
             identity: Identity::Same,
             required: Vec::new(),
+            trace: false,
         }
     }
 }

@@ -6,6 +6,7 @@
 //! Invariant: [`End::Setup`] means that the command never ran.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::backend::Enforcement;
@@ -23,6 +24,34 @@ pub struct Outcome {
     pub stdout: Vec<u8>,
     /// Captured standard error, empty unless captured.
     pub stderr: Vec<u8>,
+    /// Changes that were refused, as far as they were watched; and where the plan wants to know, all files that
+    /// were asked for. Each once.
+    pub acts: Vec<Act>,
+}
+
+/// Something that was asked of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Act {
+    /// What.
+    pub verb: Verb,
+    /// Of which path, as the command named it, made absolute.
+    pub path: PathBuf,
+}
+
+/// What can be asked of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Its content or its names; whether it was given is not known.
+    Read,
+    /// A change of it, or making it; it was refused.
+    Write,
+    /// Taking it away; it was refused.
+    Remove,
+}
+
+impl Verb {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Remove];
 }
 
 /// How a launch ended.

@@ -72,6 +72,9 @@ pub fn write(plan: &Plan) -> String {
     if let Identity::Mapped { uid, gid } = plan.identity {
         line("identity", &[uid.to_string().as_ref(), gid.to_string().as_ref()]);
     }
+    if plan.trace {
+        line("trace", &[]);
+    }
     for guarantee in &plan.required {
         line("require", &[guarantee.name().as_ref()]);
     }
@@ -161,6 +164,7 @@ fn read_line(line: &str, plan: &mut Plan) -> Option<()> {
                 inside_new: inside_new(inside.to_str()?)?,
             });
         }
+        ("trace", []) => plan.trace = true,
         ("pass", [_]) => plan.pass_fds.push(text(0)?.parse().ok()?),
         ("stdio", [_]) => {
             plan.stdio = find([Stdio::Inherit, Stdio::Capture, Stdio::Pty], stdio_word, text(0)?)?;

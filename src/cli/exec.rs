@@ -1,9 +1,9 @@
 //! `sbx exec`, `eval` and `shell`: run something behind an agent's fence.
 
 use super::{CliError, Exit, Ui};
-use crate::decide::{Decision, Request, decide};
+use crate::decide::{Decision, Denial, Request, decide};
 use crate::plan::Invocation;
-use crate::run::{Agent, Ran, RunError, Setting, exit_status, outcome_json, run};
+use crate::run::{Agent, Ran, RunError, Setting, exit_status, outcome_json, refused, run};
 use clap::Args;
 use sbx_platform::path::resolve;
 use sbx_platform::plan::Stdio;
@@ -36,6 +36,9 @@ struct Fence {
     /// Hand this descriptor to the command too; may be repeated.
     #[arg(long, value_name = "N")]
     pass_fd: Vec<RawFd>,
+    /// Say what the fence refused, and the smallest grants that would allow it. Slows the command down.
+    #[arg(long)]
+    explain: bool,
     /// Give the command a private terminal, for programs that are talked to.
     #[arg(long, short)]
     tty: bool,
@@ -66,6 +69,9 @@ pub(super) struct Shell {
     #[command(flatten)]
     fence: Fence,
 }
+
+/// Refusals that are told when a command failed and nobody asked.
+const HINTED: usize = 3;
 
 /// Opens an interactive shell, whichever there is.
 const INTERACTIVE: &str = "if [ -x /bin/bash ]; then exec /bin/bash -i; else exec /bin/sh -i; fi";
@@ -146,9 +152,10 @@ impl Fence {
         let invocation = Invocation::new(sbx_platform::ids())
             .stdio(stdio)
             .pass_fds(self.pass_fd.clone())
-            .accepting(accepted);
+            .accepting(accepted)
+            .tracing(self.explain);
         match run(&permit, &invocation, backend) {
-            Ok(ran) => self.report(ui, &ran),
+            Ok(ran) => self.report(ui, &ran, &refused(&permit, &ran.outcome.acts)),
             Err(error) => {
                 ui.remark(explain(&error).to_string());
                 self.tell(&json!({ "status": error.exit_status(), "error": error.to_string() }));
@@ -180,16 +187,30 @@ impl Fence {
         }
     }
 
-    fn report(&self, ui: &Ui, ran: &Ran) -> Result<u8, CliError> {
+    fn report(&self, ui: &Ui, ran: &Ran, refused: &[Denial]) -> Result<u8, CliError> {
         let status = exit_status(&ran.outcome.end);
         let mut body = outcome_json(&ran.outcome);
         body["remarks"] = json!(ran.remarks);
+        if self.explain {
+            body["refused"] = refused.iter().map(Denial::to_json).collect();
+        }
         self.tell(&body);
         if ui.json {
             body["stdout"] = json!(String::from_utf8_lossy(&ran.outcome.stdout));
             body["stderr"] = json!(String::from_utf8_lossy(&ran.outcome.stderr));
             ui.answer_json(&body)?;
             return Ok(status);
+        }
+        // Without --explain only what is known anyway is told, and only when the command failed.
+        let told = if self.explain {
+            refused.len()
+        } else if status == 0 {
+            0
+        } else {
+            HINTED
+        };
+        for denial in refused.iter().take(told) {
+            ui.remark(format!("sbx: refused: {denial}"));
         }
         match &ran.outcome.end {
             End::Exited(0) => {}

@@ -34,13 +34,15 @@ pub struct Invocation {
     pub ids: (u32, u32),
     /// Guarantees the caller can do without, beside those of the record.
     pub accepted: Vec<String>,
+    /// Whether to find out which files were asked for, at some cost.
+    pub trace: bool,
 }
 
 impl Invocation {
     /// Runs with the caller's descriptors.
     #[must_use]
     pub fn new(ids: (u32, u32)) -> Self {
-        Self { stdio: Stdio::Inherit, pass_fds: Vec::new(), ids, accepted: Vec::new() }
+        Self { stdio: Stdio::Inherit, pass_fds: Vec::new(), ids, accepted: Vec::new(), trace: false }
     }
 
     /// The same with other descriptors.
@@ -54,6 +56,13 @@ impl Invocation {
     #[must_use]
     pub fn pass_fds(mut self, fds: Vec<RawFd>) -> Self {
         self.pass_fds = fds;
+        self
+    }
+
+    /// The same, finding out which files were asked for.
+    #[must_use]
+    pub fn tracing(mut self, trace: bool) -> Self {
+        self.trace = trace;
         self
     }
 
@@ -156,6 +165,7 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     plan.unix_sockets = UnixSockets::PairsOnly;
     plan.limits = limits(policy, invocation.stdio);
     plan.identity = Identity::Mapped { uid: account.uid, gid: account.gid };
+    plan.trace = invocation.trace;
     plan.required = required(policy, invocation, &plan);
     Ok(Lowered { plan, remarks: remarks(policy, &places) })
 }

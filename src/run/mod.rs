@@ -1,9 +1,11 @@
 //! sbx in the live world: who is asking, where, with which configuration, and running what is permitted.
 
+mod explain;
 mod launch;
 mod live;
 mod setting;
 
+pub use explain::refused;
 pub use launch::{Ran, RunError, exit_status, outcome_json, run};
 pub use live::Live;
 pub use setting::{Agent, Setting, SettingError};

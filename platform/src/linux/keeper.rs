@@ -30,6 +30,8 @@ pub(crate) struct Keeper {
     pub(crate) protected: Option<Protected>,
     /// Whom to end with the command, where the kernel does not.
     pub(crate) brood: Option<Children>,
+    /// Whether to tell which files are asked for.
+    pub(crate) trace: bool,
 }
 
 impl Keeper {
@@ -43,10 +45,12 @@ impl Keeper {
             process::leave(FAILED);
         }
         let mut broker = match (&self.listener, &self.protected) {
-            (Some(listener), Some(protected)) => match Broker::new(listener.as_fd(), protected) {
-                Ok(broker) => Some(broker),
-                Err(_) => process::leave(FAILED),
-            },
+            (Some(listener), Some(protected)) => {
+                match Broker::new(listener.as_fd(), protected, self.line.as_fd(), self.trace) {
+                    Ok(broker) => Some(broker),
+                    Err(_) => process::leave(FAILED),
+                }
+            }
             _ => None,
         };
         let mut set = [

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::backend::{Backend, Enforcement, Guarantee};
 use crate::error::PlatformError;
-use crate::report::{End, Limit, Outcome, SetupFailure, Step};
+use crate::report::{Act, End, Limit, Outcome, SetupFailure, Step, Verb};
 use crate::text::{escape, unescape};
 
 /// A message from an inner stage to the supervisor.
@@ -21,16 +21,23 @@ pub(crate) enum Message {
     Ended(i32),
     /// The master side of the private terminal comes with this message.
     Terminal,
+    /// A file was asked for.
+    Asked(Act),
 }
 
 /// Longest message; objects are cut to fit.
-pub(crate) const MESSAGE_MAX: usize = 512;
+pub(crate) const MESSAGE_MAX: usize = 1024;
 
 impl Message {
     /// As bytes for the line.
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Terminal => vec![b'T'],
+            Self::Asked(act) => {
+                let mut bytes = vec![b'A', position(&Verb::ALL, act.verb)];
+                bytes.extend(act.path.as_os_str().as_bytes().iter().take(MESSAGE_MAX - bytes.len()));
+                bytes
+            }
             Self::Ended(status) => {
                 let mut bytes = vec![b'E'];
                 bytes.extend(status.to_le_bytes());
@@ -50,6 +57,10 @@ impl Message {
         let number = |from: usize| Some(i32::from_le_bytes(bytes.get(from..from + 4)?.try_into().ok()?));
         match bytes.first()? {
             b'T' => Some(Self::Terminal),
+            b'A' => Some(Self::Asked(Act {
+                verb: *Verb::ALL.get(usize::from(*bytes.get(1)?))?,
+                path: std::ffi::OsStr::from_bytes(bytes.get(2..)?).into(),
+            })),
             b'E' => Some(Self::Ended(number(1)?)),
             b'F' => Some(Self::Failed(SetupFailure {
                 step: *Step::ALL.get(usize::from(*bytes.get(1)?))?,
@@ -90,6 +101,9 @@ impl Outcome {
                 for guarantee in &outcome.enforcement.given {
                     line("given", guarantee.name().as_bytes());
                 }
+                for act in &outcome.acts {
+                    line("act", &Message::Asked(act.clone()).encode());
+                }
                 line("stdout", &outcome.stdout);
                 line("stderr", &outcome.stderr);
             }
@@ -100,7 +114,7 @@ impl Outcome {
     /// The outcome in `text`; `None` if it breaks off or is not understood.
     pub(crate) fn from_text(text: &str) -> Option<Result<Self, PlatformError>> {
         let (mut end, mut duration, mut backend, mut landlock) = (None, None, None, 0);
-        let (mut given, mut stdout, mut stderr) = (Vec::new(), None, None);
+        let (mut given, mut acts, mut stdout, mut stderr) = (Vec::new(), Vec::new(), None, None);
         for line in text.lines() {
             let (word, field) = line.split_once(' ')?;
             let field = unescape(field)?;
@@ -124,13 +138,17 @@ impl Outcome {
                 "backend" => backend = Some(Backend::from_name(field.to_str()?)?),
                 "landlock" => landlock = u32::try_from(number()?).ok()?,
                 "given" => given.push(Guarantee::from_name(field.to_str()?)?),
+                "act" => {
+                    let Message::Asked(act) = Message::decode(field.as_bytes())? else { return None };
+                    acts.push(act);
+                }
                 "stdout" => stdout = Some(field.into_vec()),
                 "stderr" => stderr = Some(field.into_vec()),
                 _ => return None,
             }
         }
         let enforcement = Enforcement { backend: backend?, given, landlock };
-        Some(Ok(Self { end: end?, duration: duration?, enforcement, stdout: stdout?, stderr: stderr? }))
+        Some(Ok(Self { end: end?, duration: duration?, enforcement, stdout: stdout?, stderr: stderr?, acts }))
     }
 }
 
@@ -141,7 +159,8 @@ mod tests {
     #[test]
     fn messages_survive_the_line() {
         let failure = SetupFailure { step: Step::Mount, object: String::from("/w"), errno: 13 };
-        for message in [Message::Terminal, Message::Ended(0x0900), Message::Failed(failure)] {
+        let act = Message::Asked(Act { verb: Verb::Remove, path: "/a b".into() });
+        for message in [Message::Terminal, Message::Ended(0x0900), Message::Failed(failure), act] {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }
     }

@@ -160,6 +160,7 @@ fn outcome(finished: Finished, group: Option<&Group>, begun: Instant, enforcemen
         enforcement,
         stdout: collected.next().unwrap_or_default(),
         stderr: collected.next().unwrap_or_default(),
+        acts: finished.acts,
     }
 }
 

@@ -51,6 +51,7 @@ pub(crate) struct Stage {
     filter: Vec<Instruction>,
     keeper_filter: Vec<Instruction>,
     protected: Option<Protected>,
+    trace: bool,
     brood: Option<Children>,
     mask: libc::sigset_t,
 }
@@ -76,7 +77,7 @@ impl Stage {
         });
         let protected = Protected::of(plan);
         let filter = filter_for(plan, surroundings, protected.as_ref());
-        let keeper_filter = Filter { watch: Watch::Off, broker: true, ..filter };
+        let keeper_filter = Filter { watch: Watch::Off, trace: false, broker: true, ..filter };
         Ok(Self {
             program: path(&plan.program)?,
             argv: plan.argv.iter().map(text).collect::<Result<_, _>>()?,
@@ -90,6 +91,7 @@ impl Stage {
             filter: filter.program(Arch::NATIVE),
             keeper_filter: if protected.is_some() { keeper_filter.program(Arch::NATIVE) } else { Vec::new() },
             protected,
+            trace: plan.trace,
             brood: None,
             mask,
         })
@@ -103,7 +105,8 @@ impl Stage {
             Ok((command, listener)) => {
                 drop(stdio);
                 let protected = self.protected.take();
-                let keeper = Keeper { line, command, listener, protected, brood: self.brood.take() };
+                let brood = self.brood.take();
+                let keeper = Keeper { line, command, listener, protected, brood, trace: self.trace };
                 let filter = watching.then_some(self.keeper_filter.as_slice());
                 keeper.run(filter)
             }
@@ -206,6 +209,7 @@ fn filter_for(plan: &Plan, surroundings: Surroundings, protected: Option<&Protec
         ipc: surroundings.namespaces,
         memory_files: plan.exec == Exec::Open,
         watch,
+        trace: plan.trace,
         broker: false,
     }
 }

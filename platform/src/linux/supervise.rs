@@ -15,7 +15,7 @@ use crate::linux::relay::{self, OUTPUT_DEFAULT, Relay};
 use crate::linux::sys::{fd, process, signal, socket};
 use crate::linux::terminal::{self, Raw};
 use crate::plan::{Plan, Stdio};
-use crate::report::{End, Limit, SetupFailure, Step};
+use crate::report::{Act, End, Limit, SetupFailure, Step};
 
 /// Signals passed on to the command.
 pub(crate) const FORWARDED: [c_int; 9] = [
@@ -52,7 +52,12 @@ pub(crate) struct Finished {
     pub(crate) end: End,
     /// Collected standard output and error.
     pub(crate) collected: Vec<Vec<u8>>,
+    /// Files that were asked for.
+    pub(crate) acts: Vec<Act>,
 }
+
+/// Files that are remembered as asked for.
+const ACTS_MAX: usize = 4096;
 
 /// One launch under way.
 struct Watch<'p> {
@@ -69,6 +74,7 @@ struct Watch<'p> {
     end: Option<End>,
     limit: Option<Limit>,
     failure: Option<SetupFailure>,
+    acts: Vec<Act>,
 }
 
 /// Waits for the end. When `leash` is given, its hang-up ends the launch too.
@@ -94,6 +100,7 @@ pub(crate) fn wait(
         end: None,
         limit: None,
         failure: None,
+        acts: Vec::new(),
     };
     let outcome = watch.run();
     if outcome.is_err() {
@@ -110,7 +117,7 @@ impl Watch<'_> {
         loop {
             let mut set = vec![
                 readable(self.started.pidfd.as_raw_fd()),
-                readable(if self.awaits_terminal() { self.started.line.as_raw_fd() } else { -1 }),
+                readable(if self.awaits_word() { self.started.line.as_raw_fd() } else { -1 }),
                 readable(self.signals.raw()),
                 readable(self.leash.map_or(-1, AsRawFd::as_raw_fd)),
             ];
@@ -138,9 +145,11 @@ impl Watch<'_> {
         }
     }
 
-    /// Only a terminal is waited for on the line; all else there is read at the end, which saves waking up.
-    fn awaits_terminal(&self) -> bool {
-        self.plan.stdio == Stdio::Pty && self.master.is_none() && self.failure.is_none()
+    /// Only a terminal, and what is asked for, are waited for on the line; all else there is read at the end,
+    /// which saves waking up.
+    fn awaits_word(&self) -> bool {
+        let terminal = self.plan.stdio == Stdio::Pty && self.master.is_none();
+        (terminal || self.plan.trace) && self.failure.is_none()
     }
 
     /// Milliseconds until the next thing that happens by itself.
@@ -179,6 +188,8 @@ impl Watch<'_> {
             Some(Message::Ended(status)) => self.end = Some(self.meaning(status)),
             Some(Message::Failed(failure)) => self.failure = Some(failure),
             Some(Message::Terminal) => self.attach(extra)?,
+            Some(Message::Asked(act)) if self.acts.len() < ACTS_MAX => self.acts.push(act),
+            Some(Message::Asked(_)) => {}
             None => {}
         }
         Ok(true)
@@ -314,7 +325,7 @@ impl Watch<'_> {
             },
         };
         let collected = self.relays.into_iter().filter_map(Relay::collected).collect();
-        Finished { end, collected }
+        Finished { end, collected, acts: self.acts }
     }
 }
 

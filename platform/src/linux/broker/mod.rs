@@ -13,6 +13,7 @@ mod perform;
 mod protect;
 mod resolve;
 mod settings;
+mod trace;
 mod waiting;
 
 use std::os::fd::BorrowedFd;
@@ -22,22 +23,30 @@ use libc::c_int;
 pub(crate) use protect::Protected;
 
 use crate::linux::sys::number;
+use crate::report::Verb;
 use caller::Caller;
 use listener::{Answer, Call, Listener};
 use perform::Hands;
+use trace::Trace;
 
 /// Answers watched calls.
 #[derive(Debug)]
 pub(crate) struct Broker<'k> {
     listener: Listener<'k>,
     hands: Hands<'k>,
+    trace: Trace<'k>,
 }
 
 impl<'k> Broker<'k> {
-    /// A broker for `protected` on this line.
-    pub(crate) fn new(line: BorrowedFd<'k>, protected: &'k Protected) -> std::io::Result<Self> {
+    /// A broker for `protected` on this line, which tells on `told` what was refused, or all that is asked for.
+    pub(crate) fn new(
+        line: BorrowedFd<'k>,
+        protected: &'k Protected,
+        told: BorrowedFd<'k>,
+        all: bool,
+    ) -> std::io::Result<Self> {
         let listener = Listener::new(line);
-        Ok(Self { listener, hands: Hands::new(protected)? })
+        Ok(Self { listener, hands: Hands::new(protected)?, trace: Trace::new(told, all) })
     }
 
     /// Takes one call off the line and answers it.
@@ -51,7 +60,17 @@ impl<'k> Broker<'k> {
     /// Performs `call`; `None` when someone else will answer.
     fn decide(&mut self, call: &Call) -> Option<Answer> {
         let caller = Caller::of(call);
+        if opens_for_reading(call) {
+            self.trace.note(call, &caller, self.hands.resolver(), Verb::Read);
+            // Nothing is decided here: the kernel's own rules hold for reading.
+            return Some(Answer::Continue);
+        }
         let result = self.dispatch(call, &caller);
+        if let Err(error) = &result
+            && matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EROFS))
+        {
+            self.trace.note(call, &caller, self.hands.resolver(), trace::verb(call));
+        }
         Some(match result {
             Ok(Done::Nothing) => Answer::Value(0),
             Ok(Done::Open(file, flags)) => Answer::Descriptor(file, flags),
@@ -97,6 +116,20 @@ impl<'k> Broker<'k> {
         }
     }
 }
+
+/// Whether a call opens something without a chance of changing it.
+fn opens_for_reading(call: &Call) -> bool {
+    let flags = match call.name() {
+        "open" => call.argument(1),
+        "openat" => call.argument(2),
+        _ => return false,
+    } as c_int;
+    let changing = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | UNNAMED;
+    flags & libc::O_PATH != 0 || flags & changing == 0
+}
+
+/// The marker bit of `O_TMPFILE`.
+const UNNAMED: c_int = 0x40_0000;
 
 /// What came of performing a call.
 #[derive(Debug)]

@@ -41,6 +41,11 @@ impl<'p> Hands<'p> {
         Ok(Self { protected, own: Own::default(), resolver, masks: Vec::new() })
     }
 
+    /// What resolves names.
+    pub(super) fn resolver(&self) -> &Resolver {
+        &self.resolver
+    }
+
     /// Some caller changes its mask: what was remembered is no longer sure.
     pub(super) fn forget_masks(&mut self) {
         self.masks.clear();

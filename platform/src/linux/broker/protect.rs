@@ -100,7 +100,8 @@ impl Protected {
         });
         let proc = proc.unwrap_or_else(|| PathBuf::from("/proc"));
         let held_here = below_private(plan);
-        let any = !paths.is_empty() || !names.is_empty() || !held_here.is_empty();
+        // With nothing to guard, calls are still handed over when they are to be told of.
+        let any = !paths.is_empty() || !names.is_empty() || !held_here.is_empty() || plan.trace;
         any.then(|| Self { paths: paths.into_iter().collect(), names, by_first, held_here, proc })
     }
 

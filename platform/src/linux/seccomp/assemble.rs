@@ -183,7 +183,7 @@ fn body(check: Check) -> Vec<Instruction> {
             code.extend([refuse, allow]);
             code
         }
-        Check::Open { flags, mode, changing, otherwise } => vec![
+        Check::Open { flags, mode, changing, otherwise, reading } => vec![
             plain(LOAD, at_argument(flags)),
             branch(JSET, PATH_ONLY, 5, 0),
             branch(JSET, changing, 0, 4),
@@ -191,7 +191,7 @@ fn body(check: Check) -> Vec<Instruction> {
             plain(LOAD, at_argument(mode)),
             branch(JSET, SET_ID, 2, 0),
             plain(RETURN, otherwise),
-            allow,
+            plain(RETURN, reading),
             refuse,
         ],
         Check::Node { mode, otherwise } => vec![

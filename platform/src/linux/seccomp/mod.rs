@@ -105,8 +105,15 @@ mod tests {
         (code, bytes[2], bytes[3], u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]))
     }
 
-    const CLOSED: Filter =
-        Filter { unix: false, inet: true, ipc: true, memory_files: false, watch: Watch::Off, broker: false };
+    const CLOSED: Filter = Filter {
+        unix: false,
+        inet: true,
+        ipc: true,
+        memory_files: false,
+        watch: Watch::Off,
+        trace: false,
+        broker: false,
+    };
     const ALLOW: u32 = 0x7fff_0000;
     const NOTIFY: u32 = 0x7fc0_0000;
 

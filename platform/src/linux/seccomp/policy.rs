@@ -25,8 +25,8 @@ pub(super) enum Check {
     NoneOf { argument: u32, values: &'static [u32], answer: u32 },
     /// Refused unless the argument is one of `values`.
     OneOf { argument: u32, values: &'static [u32] },
-    /// Opening with `changing` flags goes to `otherwise`; a set-ID mode is refused.
-    Open { flags: u32, mode: u32, changing: u32, otherwise: u32 },
+    /// Opening with `changing` flags goes to `otherwise`, any other to `reading`; a set-ID mode is refused.
+    Open { flags: u32, mode: u32, changing: u32, otherwise: u32, reading: u32 },
     /// No device nodes and no set-ID mode.
     Node { mode: u32, otherwise: u32 },
     /// Socket families and kinds.
@@ -97,6 +97,8 @@ pub(crate) struct Filter {
     pub(crate) memory_files: bool,
     /// What the broker is asked about.
     pub(crate) watch: Watch,
+    /// Whether opening for reading is told to the broker too.
+    pub(crate) trace: bool,
     /// Whether this is for the broker itself, which resolves paths on behalf of others.
     pub(crate) broker: bool,
 }
@@ -160,8 +162,10 @@ impl Filter {
     fn look_at_names(self, rule: &mut impl FnMut(&'static str, Action)) {
         let watched = if self.watch == Watch::Off { ALLOW } else { NOTIFY };
         let changing = if self.watch == Watch::Off { MAKING } else { CHANGING | MAKING };
+        let reading = if self.trace { NOTIFY } else { ALLOW };
         for (name, flags) in [("open", 1), ("openat", 2)] {
-            rule(name, Action::Look(Check::Open { flags, mode: flags + 1, changing, otherwise: watched }));
+            let check = Check::Open { flags, mode: flags + 1, changing, otherwise: watched, reading };
+            rule(name, Action::Look(check));
         }
         for (name, argument) in [("creat", 1), ("mkdir", 1), ("mkdirat", 2)] {
             rule(name, Action::Look(Check::NoneOfBits { argument, mask: SET_ID, otherwise: watched }));
