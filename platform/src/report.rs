@@ -47,11 +47,13 @@ pub enum Verb {
     Write,
     /// Taking it away; it was refused.
     Remove,
+    /// Making a directory under which names are protected; it was made.
+    Made,
 }
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Remove];
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Remove, Self::Made];
 }
 
 /// How a launch ended.

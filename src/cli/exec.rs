@@ -191,6 +191,7 @@ impl Fence {
         let status = exit_status(&ran.outcome.end);
         let mut body = outcome_json(&ran.outcome);
         body["remarks"] = json!(ran.remarks);
+        body["warnings"] = json!(ran.warnings);
         if self.explain {
             body["refused"] = refused.iter().map(Denial::to_json).collect();
         }
@@ -201,6 +202,7 @@ impl Fence {
             ui.answer_json(&body)?;
             return Ok(status);
         }
+        ran.warnings.iter().for_each(|warning| ui.remark(format!("sbx: {warning}")));
         // Without --explain only what is known anyway is told, and only when the command failed.
         let told = if self.explain {
             refused.len()

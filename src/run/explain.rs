@@ -30,6 +30,7 @@ fn judge(permit: &Permit<'_>, act: &Act) -> Option<Denial> {
         Verb::Read => Capability::FsRead,
         Verb::Write => Capability::FsWrite,
         Verb::Remove => Capability::FsDelete,
+        Verb::Made => return None,
     };
     let target = resolve(&act.path).unwrap_or_else(|_| act.path.clone());
     // Programs look for many files that do not exist; only what is there was hidden from them.

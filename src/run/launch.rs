@@ -1,6 +1,7 @@
 //! Runs a permitted command behind the fence and says how it ended.
 
 use super::live::Live;
+use super::repositories::armed_repositories;
 use crate::decide::Permit;
 use crate::plan::{Invocation, LowerError, lower};
 use sbx_platform::report::{Limit, Step};
@@ -15,6 +16,8 @@ pub struct Ran {
     pub outcome: Outcome,
     /// Where the kernel held less than `decide` allows, or the like.
     pub remarks: Vec<String>,
+    /// What the launch left behind that would run code outside the fence.
+    pub warnings: Vec<String>,
 }
 
 /// Why nothing was run.
@@ -36,7 +39,8 @@ pub enum RunError {
 pub fn run(permit: &Permit<'_>, invocation: &Invocation, backend: Option<Backend>) -> Result<Ran, RunError> {
     let lowered = lower(permit, invocation, &Live)?;
     let outcome = sbx_platform::launch(&lowered.plan, backend)?;
-    Ok(Ran { outcome, remarks: lowered.remarks })
+    let warnings = armed_repositories(&outcome.acts);
+    Ok(Ran { outcome, remarks: lowered.remarks, warnings })
 }
 
 /// The status a shell would see: the command's own, 128+n for a signal, 124 for a time limit, 125 when the

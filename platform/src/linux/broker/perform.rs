@@ -7,7 +7,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use libc::c_int;
 
@@ -29,6 +29,7 @@ const UNNAMED: c_int = 0x40_0000;
 pub(super) struct Hands<'p> {
     protected: &'p Protected,
     own: Own,
+    last_made: Option<PathBuf>,
     resolver: Resolver,
     masks: Vec<(u32, u32)>,
 }
@@ -38,7 +39,12 @@ type From = (c_int, u64);
 impl<'p> Hands<'p> {
     pub(super) fn new(protected: &'p Protected) -> io::Result<Self> {
         let resolver = Resolver::new(protected.proc())?;
-        Ok(Self { protected, own: Own::default(), resolver, masks: Vec::new() })
+        Ok(Self { protected, own: Own::default(), last_made: None, resolver, masks: Vec::new() })
+    }
+
+    /// Whether the directory made last is one under which names are protected.
+    pub(super) fn made_a_start(&mut self) -> bool {
+        self.last_made.take().is_some_and(|path| self.protected.starts_a_name(&path))
     }
 
     /// What resolves names.
@@ -189,6 +195,7 @@ impl<'p> Hands<'p> {
         self.take_mask(caller)?;
         mount::make_dir(spot.parent.as_fd(), &spot.name, mode)?;
         self.own.made(&spot.path);
+        self.last_made = Some(spot.path);
         Ok(Done::Nothing)
     }
 

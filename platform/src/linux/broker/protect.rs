@@ -111,6 +111,12 @@ impl Protected {
         !self.names.is_empty() || !self.held_here.is_empty()
     }
 
+    /// Whether protected names of several parts start with the last part of `path`.
+    pub(super) fn starts_a_name(&self, path: &Path) -> bool {
+        let starting = path.file_name().and_then(|name| self.by_first.get(name));
+        starting.into_iter().flatten().any(|index| self.names[*index].components.len() > 1)
+    }
+
     /// Where the process list is.
     pub(super) fn proc(&self) -> &Path {
         &self.proc
