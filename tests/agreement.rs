@@ -61,5 +61,5 @@ fn matcher_and_kernel_agree_through_bwrap() {
 
 #[test]
 fn matcher_and_kernel_agree_with_landlock_alone() {
-    agree("landlock", "fs-hidden,fs-metadata,pid-hidden,private-tmp,teardown-killed,protected-paths");
+    agree("landlock", "fs-hidden,fs-metadata,loopback,terminals,pid-hidden,private-tmp,teardown-killed");
 }

@@ -86,6 +86,10 @@ guarantees! {
     ExecOnly = "exec-only",
     /// No network but a private loopback.
     NetNone = "net-none",
+    /// Processes of one launch can talk to each other over a loopback device of their own.
+    Loopback = "loopback",
+    /// Programs can make terminals for their own children.
+    Terminals = "terminals",
     /// Processes outside are neither visible nor reachable.
     PidHidden = "pid-hidden",
     /// Processes outside cannot be signalled.

@@ -157,7 +157,7 @@ fn what_sbx_cannot_do_exits_125() {
     expect![[r#"
         [stderr]
         error: there is no guarantee `nope`
-          hint: they are fs-hidden, fs-read, fs-write, fs-delete, fs-metadata, fs-truncate, exec-only, net-none, pid-hidden, signals, protected-paths, ipc-hidden, sockets-hidden, private-tmp, syscall-filter, memory-limit, pids-limit, teardown, teardown-killed
+          hint: they are fs-hidden, fs-read, fs-write, fs-delete, fs-metadata, fs-truncate, exec-only, net-none, loopback, terminals, pid-hidden, signals, protected-paths, ipc-hidden, sockets-hidden, private-tmp, syscall-filter, memory-limit, pids-limit, teardown, teardown-killed
         [exit 125]
     "#]].assert_eq(&env.sbx(&["exec", "--agent", "scout", "--allow-degraded", "nope", "--", "ls"]));
 }
@@ -168,18 +168,20 @@ fn a_guarantee_that_a_backend_lacks_refuses_until_it_is_accepted_by_name() {
     let line = ["exec", "--agent", "scout", "--backend", "landlock", "--", "cat", "notes.txt"];
     expect![[r#"
         [stderr]
-        error: backend landlock does not give fs-hidden, fs-metadata, exec-only, pid-hidden, private-tmp, teardown-killed
+        error: backend landlock does not give fs-hidden, fs-metadata, exec-only, loopback, terminals, pid-hidden, private-tmp, teardown-killed
           hint: fs-hidden: Files outside the view do not exist: no content, no names, no metadata.
           hint: fs-metadata: Permissions, owners, times and attributes change only below places that are writable.
           hint: exec-only: Only listed files are executed, for all descendants.
+          hint: loopback: Processes of one launch can talk to each other over a loopback device of their own.
+          hint: terminals: Programs can make terminals for their own children.
           hint: pid-hidden: Processes outside are neither visible nor reachable.
           hint: private-tmp: Temporary files and the home directory are private, sized and gone at the end.
           hint: teardown-killed: Everything ends even when the launcher is killed without warning.
-          hint: to do without: --allow-degraded=fs-hidden,fs-metadata,exec-only,pid-hidden,private-tmp,teardown-killed, or `accept_degraded: [fs-hidden, fs-metadata, exec-only, pid-hidden, private-tmp, teardown-killed]` in the record
+          hint: to do without: --allow-degraded=fs-hidden,fs-metadata,exec-only,loopback,terminals,pid-hidden,private-tmp,teardown-killed, or `accept_degraded: [fs-hidden, fs-metadata, exec-only, loopback, terminals, pid-hidden, private-tmp, teardown-killed]` in the record
         [exit 125]
     "#]]
     .assert_eq(&env.sbx(&line));
-    let lacking = "fs-hidden,fs-metadata,exec-only,pid-hidden,private-tmp,teardown-killed";
+    let lacking = "fs-hidden,fs-metadata,exec-only,loopback,terminals,pid-hidden,private-tmp,teardown-killed";
     let line = [
         "exec",
         "-a",
