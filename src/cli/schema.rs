@@ -248,7 +248,7 @@ fn check_request() -> Value {
     let names: Vec<&str> = CATALOG.iter().map(|entry| entry.name).collect();
     let property = |key: &str| match key {
         "cap" | "capability" => json!({ "enum": names }),
-        "argv" => strings(),
+        "argv" | "keys" => strings(),
         "granted" => json!({ "type": ["array", "null"], "items": grant() }),
         "port" => json!({ "type": ["integer", "null"], "minimum": 1, "maximum": 65535 }),
         _ => json!({ "type": ["string", "null"] }),

@@ -54,3 +54,31 @@ fn attenuated(policy: &Policy, request: &Request, proposal: &Proposal) -> Result
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Config, Facts, Manifest, Policy, Request, Source, decide};
+    use serde_json::{Value, json};
+
+    fn code(capabilities: &str, request: &Value) -> Option<&'static str> {
+        let facts = Facts::new("/home/u");
+        let record = format!("id: me\ncapabilities: [{capabilities}]\n");
+        let (manifest, _) = Manifest::parse(Source::new("me.yml", record), &facts);
+        let (policy, _) = Policy::resolve(&manifest.unwrap(), &Config::default(), &facts);
+        let request = Request::from_json(request, &facts, std::path::Path::to_path_buf).unwrap();
+        decide(&policy, &request).denial().map(|denial| denial.code.name())
+    }
+
+    #[test]
+    fn writing_a_key_that_bears_authority_is_granting() {
+        let update = |id: &str, key: &str| json!({ "cap": "agent.update", "id": id, "keys": [key] });
+        assert_eq!(code("agent.update", &update("other", "description")), None);
+        assert_eq!(code("agent.update", &update("other", "sandbox")), Some("capability_absent"));
+        assert_eq!(code("agent.update, agent.grant", &update("other", "env")), None);
+        assert_eq!(
+            code("agent.update, agent.grant", &update("agents/me", "limits")),
+            Some("self_modification")
+        );
+        assert_eq!(code("agent.update", &update("me", "description")), None);
+    }
+}

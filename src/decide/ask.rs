@@ -2,7 +2,7 @@
 
 use super::{AskError, Request};
 use crate::capability::{Capability, Family, Target};
-use crate::manifest::{Facts, spec_from_json};
+use crate::manifest::{Facts, bears_authority, spec_from_json};
 use crate::policy::Proposal;
 use sbx_platform::path::normalize;
 use serde_json::{Map, Value};
@@ -27,8 +27,8 @@ pub(crate) const KEYS: &[&str] = &[
     "class",
     "granted",
     "root",
+    "keys",
     "tool",
-    "agent",
 ];
 
 impl Request {
@@ -151,8 +151,20 @@ impl<'a> Fields<'a> {
         items.iter().map(|item| item.as_str().map(OsString::from).ok_or(wanted.clone())).collect()
     }
 
+    /// Whether one of the record's keys that are written says what the agent may do.
+    fn writes_authority(&self) -> Result<bool, AskError> {
+        let wanted = AskError::Kind("keys", "a list of a record's keys");
+        let keys = match self.object.get("keys").filter(|keys| !keys.is_null()) {
+            None => return Ok(false),
+            Some(keys) => keys.as_array().ok_or(wanted.clone())?,
+        };
+        let names: Option<Vec<&str>> = keys.iter().map(Value::as_str).collect();
+        Ok(names.ok_or(wanted)?.into_iter().any(bears_authority))
+    }
+
     fn agent(&self, capability: Capability) -> Result<Request, AskError> {
         let request = Request::agent(capability, self.needed("id")?);
+        let request = if self.writes_authority()? { request.proposing(Proposal::default()) } else { request };
         let Some(granted) = self.object.get("granted").filter(|granted| !granted.is_null()) else {
             return Ok(request);
         };

@@ -32,7 +32,7 @@ pub use grants::{WrittenGrant, WrittenIn, check_spec, parse_spec, spec_from_json
 pub use load::{LoadError, MAX_BYTES, read_source};
 pub use paths::{PathEntry, RootText, expand_root};
 pub use record::{Manifest, normalize_id};
-pub use sections::{EnvRule, Injection, Limits, SECTIONS, Sections};
+pub use sections::{EnvRule, Injection, Limits, SECTIONS, Sections, bears_authority};
 pub use trust::{TrustStore, fingerprint};
 pub use write::{WriteError, rewrite};
 pub use yaml::{Node, NodeKind};

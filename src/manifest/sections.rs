@@ -27,6 +27,13 @@ pub const SECTIONS: &[(&str, Option<&[&str]>)] = &[
     ("provider_tools", None),
 ];
 
+/// Whether writing a key of a record changes what its agent may do.
+#[must_use]
+pub fn bears_authority(key: &str) -> bool {
+    matches!(key, "capabilities" | "access" | "sandbox")
+        || SECTIONS.iter().any(|(section, _)| *section == key)
+}
+
 /// Resource limits; what is absent is not limited beyond the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

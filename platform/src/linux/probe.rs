@@ -49,7 +49,9 @@ impl Facts {
         let namespaces = backend != Backend::Landlock;
         let level = |least: u32| self.landlock >= least;
         match guarantee {
-            G::FsHidden | G::FsMetadata | G::PidHidden | G::PrivateTmp | G::Loopback | G::Terminals => namespaces,
+            G::FsHidden | G::FsMetadata | G::PidHidden | G::PrivateTmp | G::Loopback | G::Terminals => {
+                namespaces
+            }
             G::FsRead => level(1),
             G::FsDelete => {
                 level(1) && (self.notify || Protected::of(plan).is_none_or(|kept| !kept.watches_removal()))
