@@ -189,11 +189,64 @@ fn git_works_and_its_hooks_and_settings_stay() {
 fn a_repository_made_inside_holds_nothing_that_git_would_run() {
     let bench = Bench::new("init");
     bench.open_record("");
-    let run = bench.sh("git init -q . && git config user.name me && git init -q sub && echo fine");
+    let run = bench.sh(
+        "git init -q . && git config user.name me && git init -q sub && git clone -q sub copy; echo fine",
+    );
     assert_eq!(run.stdout.trim(), "fine", "{}", run.stderr);
-    let run = bench
-        .sh("git config core.fsmonitor ./x; printf '[core]\\nhooksPath=x\\n' > .git/config; cat .git/config");
-    assert!(!run.stdout.contains("fsmonitor") && !run.stdout.contains("hooksPath"), "{}", run.stdout);
+    bench.sh(
+        "for d in . sub copy; do (cd $d; git config core.fsmonitor ./x; printf '[core]\\nhooksPath=x\\n' > .git/config; \
+         printf '#!/bin/sh\\n' > .git/hooks/pre-commit; touch .git/config.worktree .git/commondir); done; \
+         mkdir prepared; printf '[core]\\nfsmonitor=x\\n' > prepared/config; mkdir other; mv prepared other/.git; \
+         ln -s ../prepared other/.git; mkdir third; mv prepared/config third/.git/config",
+    );
+    for repository in [".", "sub", "copy", "other", "third"] {
+        let config = format!("{repository}/.git/config");
+        let text = if bench.exists(&config) { bench.read(&config) } else { String::new() };
+        assert!(!text.contains("fsmonitor") && !text.contains("hooksPath"), "{config}: {text}");
+        assert!(!bench.exists(&format!("{repository}/.git/hooks/pre-commit")), "{repository}");
+        assert!(!bench.exists(&format!("{repository}/.git/config.worktree")), "{repository}");
+    }
+}
+
+#[test]
+fn a_repository_that_stands_is_not_changed_by_moving_it_about() {
+    let bench = Bench::new("moving");
+    bench.shell_line("git init -q pkg; git init -q ex");
+    bench.open_record("");
+    let before = bench.read("pkg/.git/config");
+    bench.sh("mkdir own; mv pkg own/pkg; echo evil >> own/pkg/.git/config; mv own/pkg pkg; \
+         mkdir o; mv -T ex o; echo evil >> o/.git/config; echo evil > o/.git/hooks/pre-commit; \
+         mkdir .sbx new; mkdir -p new/.sbx/agents; echo x > new/.sbx/agents/e.md");
+    for repository in ["pkg", "own/pkg", "ex", "o"] {
+        let config = format!("{repository}/.git/config");
+        if bench.exists(&config) {
+            assert_eq!(bench.read(&config), before, "{repository}");
+            assert!(!bench.exists(&format!("{repository}/.git/hooks/pre-commit")));
+        }
+    }
+    assert!(!bench.exists("new/.sbx") && !bench.exists(".sbx"));
+}
+
+#[test]
+fn a_command_that_has_run_is_never_run_again_by_another_backend() {
+    let bench = Bench::new("again");
+    bench.open_record("");
+    let script = "echo run >> ran; python3 -c 'import ctypes,struct; \
+                  ctypes.CDLL(None).syscall(302,1,7,struct.pack(\"QQ\",0,0),None)'; echo x > y; sleep 0.2";
+    let run = bench.run(
+        &["exec", "--agent", "agent.yml", "--allow-degraded", "teardown-killed", "--", "sh", "-c", script],
+        "",
+    );
+    assert_eq!(bench.read("ran"), "run\n", "{}", run.stderr);
+}
+
+#[test]
+fn a_directory_is_not_handed_in_as_a_descriptor() {
+    let bench = Bench::new("dirfd");
+    bench.open_record("");
+    let run = bench.shell_line("SBX exec --agent agent.yml --pass-fd 7 -- true 7< .");
+    assert_eq!(run.status, 125);
+    assert!(run.stderr.contains("descriptor 7 is a directory"), "{}", run.stderr);
 }
 
 #[test]

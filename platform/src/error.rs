@@ -10,6 +10,10 @@ use std::path::Path;
 
 use crate::backend::{Backend, Guarantee};
 
+fn names(guarantees: &[Guarantee]) -> String {
+    guarantees.iter().map(|guarantee| guarantee.name()).collect::<Vec<_>>().join(", ")
+}
+
 /// A launch that did not happen, or a question to the kernel that had no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -59,10 +63,6 @@ pub enum PlatformError {
 }
 
 #[cfg(target_os = "linux")]
-fn names(guarantees: &[Guarantee]) -> String {
-    guarantees.iter().map(|guarantee| guarantee.name()).collect::<Vec<_>>().join(", ")
-}
-
 impl PlatformError {
     /// An operation on a path that the kernel refused.
     pub(crate) fn on_path(op: &'static str, path: &Path, source: io::Error) -> Self {

@@ -83,24 +83,26 @@ impl Plan {
 
 /// A name, or several in a row, that stays as it is wherever it stands in a writable place.
 ///
-/// What lies below a directory that the launch made itself is its own and not protected.
+/// A name of one part is the launch's own below a directory that the launch made itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtectedName {
-    /// Consecutive parts of a path; `*` is any one.
+    /// Consecutive parts of a path; `*` is any one, `**` one or more.
     pub components: Vec<OsString>,
     /// Paths of this name that may be made and written after all, each with all below it.
     pub may_make: Vec<PathBuf>,
     /// Paths of this name that may be removed after all, each with all below it.
     pub may_take: Vec<PathBuf>,
-    /// What may be made below a directory that the launch itself made under the first of several parts.
+    /// What may be made under the name, when the directory it stands in was made by the launch itself.
     pub inside_new: InsideNew,
 }
 
-/// What may be made under a protected name, when the directory that starts it is new.
+/// What may be made under a protected name in a directory that is new.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InsideNew {
     /// Nothing.
     Nothing,
+    /// Anything.
+    Anything,
     /// Directories, and files whose names end so.
     Ending(OsString),
     /// A file of settings, put in place by renaming, in which only these keys occur (`section.key`; a `*` stands

@@ -53,6 +53,7 @@ pub fn write(plan: &Plan) -> String {
         let parts = PathBuf::from_iter(&name.components);
         let inside = match &name.inside_new {
             InsideNew::Nothing => OsString::from("nothing"),
+            InsideNew::Anything => OsString::from("anything"),
             InsideNew::Ending(ending) => [OsStr::new("ending "), ending].into_iter().collect(),
             InsideNew::Settings(keys) => format!("settings {}", keys.join(" ")).into(),
         };
@@ -131,6 +132,7 @@ pub fn parse(text: &str) -> Result<Plan, PlatformError> {
 fn inside_new(text: &str) -> Option<InsideNew> {
     match text.split_once(' ').unwrap_or((text, "")) {
         ("nothing", "") => Some(InsideNew::Nothing),
+        ("anything", "") => Some(InsideNew::Anything),
         ("ending", ending) => Some(InsideNew::Ending(ending.into())),
         ("settings", keys) => Some(InsideNew::Settings(keys.split(' ').map(String::from).collect())),
         _ => None,
@@ -353,14 +355,15 @@ mod tests {
         plan.rights = vec![Place { path: odd.clone(), rights: Rights::READ | Rights::REMOVE }];
         plan.protect = vec![odd.clone()];
         let settings = InsideNew::Settings(vec![String::from("a.b"), String::from("c.*.d")]);
-        plan.protect_names = [InsideNew::Nothing, InsideNew::Ending(".sample".into()), settings]
-            .map(|inside_new| ProtectedName {
-                components: vec![".git".into(), "*".into()],
-                may_make: vec![odd.clone()],
-                may_take: vec![odd.clone(), odd.clone()],
-                inside_new,
-            })
-            .to_vec();
+        plan.protect_names =
+            [InsideNew::Nothing, InsideNew::Anything, InsideNew::Ending(".sample".into()), settings]
+                .map(|inside_new| ProtectedName {
+                    components: vec![".git".into(), "*".into()],
+                    may_make: vec![odd.clone()],
+                    may_take: vec![odd.clone(), odd.clone()],
+                    inside_new,
+                })
+                .to_vec();
         plan.pass_fds = vec![7];
         plan.stdio = Stdio::Capture;
         plan.exec = Exec::Listed;

@@ -134,6 +134,7 @@ impl Fence {
         let agent = setting.agent(&self.agent)?;
         let backend = self.backend(&setting)?;
         let accepted = self.accepted()?;
+        self.check_descriptors()?;
         let dir =
             self.dir.as_ref().map_or_else(|| setting.facts.cwd.clone(), |dir| setting.facts.cwd.join(dir));
         let request = ask(&agent)?.in_dir(resolve(&dir).unwrap_or(dir));
@@ -162,6 +163,21 @@ impl Fence {
                 Ok(error.exit_status())
             }
         }
+    }
+
+    /// A directory handed in would lead out of everything that is shown.
+    fn check_descriptors(&self) -> Result<(), CliError> {
+        for fd in self.pass_fd.iter().chain(&self.status_fd) {
+            let link = PathBuf::from(format!("/proc/self/fd/{fd}"));
+            let meta = std::fs::metadata(&link)
+                .map_err(|_| CliError::new(format!("descriptor {fd} is not open")))?;
+            let opened = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
+            if meta.is_dir() || is_path_only(&opened) {
+                return Err(CliError::new(format!("descriptor {fd} is a directory or a mere path"))
+                    .hint("grant the place instead: what is below it is then shown"));
+            }
+        }
+        Ok(())
     }
 
     fn backend(&self, setting: &Setting) -> Result<Option<Backend>, CliError> {
@@ -236,6 +252,15 @@ impl Fence {
             let _ = writeln!(file, "{body}");
         }
     }
+}
+
+/// Whether the flags the kernel tells of a descriptor include `O_PATH`.
+fn is_path_only(fdinfo: &str) -> bool {
+    const PATH_ONLY: u64 = 0o1000_0000;
+    let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"));
+    flags
+        .and_then(|flags| u64::from_str_radix(flags.trim(), 8).ok())
+        .is_some_and(|flags| flags & PATH_ONLY != 0)
 }
 
 /// Errors with what to do about them.

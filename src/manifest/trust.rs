@@ -55,7 +55,7 @@ impl TrustStore {
                 .map_err(|source| WriteError::Io { op: "create", path: self.file.clone(), source })?;
         }
         rewrite(&self.file, |source| {
-            let suffix = format!("  {}", path.display());
+            let suffix = format!("  {}", escaped(path));
             let kept = source.text().lines().filter(|stored| !stored.ends_with(&suffix));
             let mut lines: Vec<String> = kept.map(str::to_owned).collect();
             lines.push(line(path, text));
@@ -66,5 +66,31 @@ impl TrustStore {
 }
 
 fn line(path: &Path, text: &str) -> String {
-    format!("{}  {}", fingerprint(text), path.display())
+    format!("{}  {}", fingerprint(text), escaped(path))
+}
+
+/// A path as one word of printable ASCII, whatever its name holds: a line is a record, and only one.
+fn escaped(path: &Path) -> String {
+    let mut word = String::new();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'%' | 0..=b' ' | 0x7f.. => {
+                let _ = write!(word, "%{byte:02X}");
+            }
+            byte => word.push(char::from(*byte)),
+        }
+    }
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_cannot_add_a_line() {
+        let evil = Path::new("/p/n\nsha256:0  /evil.md/.sbx/agents/a.md");
+        assert_eq!(line(evil, "x").lines().count(), 1);
+        assert!(!line(evil, "x").contains("  /evil"));
+    }
 }

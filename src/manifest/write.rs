@@ -2,7 +2,6 @@
 
 use super::load::{LoadError, read_source};
 use crate::text::Source;
-use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
@@ -84,11 +83,9 @@ struct Staged {
 
 impl Staged {
     fn create(real: &Path, before: &fs::Metadata, text: &str) -> io::Result<Self> {
-        let mut name = OsString::from(".");
-        name.push(real.file_name().unwrap_or_default());
-        name.push(format!(".sbx-{}", std::process::id()));
-        let staged = Self { path: real.with_file_name(name) };
-        // A stale copy can only be ours: the directory is locked and the name holds our pid.
+        // This very name is protected in every fence: no fenced process can hold a descriptor of what is about
+        // to be put in place. The directory is locked, so that a copy that lies there is stale.
+        let staged = Self { path: real.with_file_name(".sbx-staged") };
         let _ = fs::remove_file(&staged.path);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&staged.path)?;
         file.write_all(text.as_bytes())?;

@@ -15,11 +15,10 @@ pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<Pa
     let own = [policy.facts().config_dir.clone()].into_iter().chain(record);
     let writable: Vec<&Path> =
         places.iter().map(|(path, _)| path).filter(|path| places.is_writable(path)).collect();
-    let standing =
-        PROTECTED.iter().filter(|protected| !protected.components.contains(&"*")).flat_map(|protected| {
-            let tail = PathBuf::from_iter(&protected.components);
-            writable.iter().map(move |place| place.join(&tail))
-        });
+    let standing = PROTECTED.iter().filter(|protected| !protected.has_wildcard()).flat_map(|protected| {
+        let tail = PathBuf::from_iter(&protected.components);
+        writable.iter().map(move |place| place.join(&tail))
+    });
     // A grant that names a protected path opens it, so it is not laid over.
     let opened = |path: &PathBuf| {
         places.named(Rights::WRITE).chain(places.named(Rights::REMOVE)).any(|named| within(named, path))
@@ -37,18 +36,19 @@ pub(super) fn names(places: &Places) -> Vec<ProtectedName> {
             components: protected.components.iter().map(Into::into).collect(),
             may_make: opened(places, protected, Rights::WRITE),
             may_take: opened(places, protected, Rights::REMOVE),
-            inside_new: inside_new(&protected.components),
+            inside_new: inside_new(protected),
         })
         .collect()
 }
 
 /// A repository made inside the launch is the agent's own, but what git would run later stays out of it.
-fn inside_new(components: &[&str]) -> InsideNew {
-    match components {
-        [".git", "hooks"] => InsideNew::Ending(".sample".into()),
-        [".git", "config"] => {
-            InsideNew::Settings(INERT_GIT_KEYS.iter().map(|key| (*key).to_owned()).collect())
-        }
+fn inside_new(protected: &ProtectedPath) -> InsideNew {
+    let settings = || InsideNew::Settings(INERT_GIT_KEYS.iter().map(|key| (*key).to_owned()).collect());
+    match protected.components.as_slice() {
+        [".git", "hooks"] | [".git", "modules", "**", "hooks"] => InsideNew::Ending(".sample".into()),
+        [".git", "config"] | [".git", "modules", "**", "config"] => settings(),
+        [".git", "worktrees", "*", "commondir" | "gitdir"] => InsideNew::Anything,
+        [_] if protected.opening == Opening::Named => InsideNew::Anything,
         _ => InsideNew::Nothing,
     }
 }

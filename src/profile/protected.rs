@@ -53,11 +53,26 @@ impl ProtectedPath {
 
     /// The part of `path` that many components up, when it ends with the protected name.
     fn ends<'a>(&self, path: &'a Path, above: usize) -> Option<&'a Path> {
-        let mut names = names_from_the_end(path).skip(above);
-        let mut wanted = self.components.iter().rev();
-        let same =
-            wanted.all(|wanted| names.next().is_some_and(|name| *wanted == "*" || wanted.as_bytes() == name));
-        same.then(|| path.ancestors().nth(above)).flatten()
+        fits(&self.components, names_from_the_end(path).skip(above))
+            .then(|| path.ancestors().nth(above))
+            .flatten()
+    }
+
+    /// Whether it stands for more than one path in a place.
+    #[must_use]
+    pub fn has_wildcard(&self) -> bool {
+        self.components.iter().any(|component| component.starts_with('*'))
+    }
+}
+
+/// Whether a path, given from its end, ends with the wanted components.
+fn fits<'a>(wanted: &[&str], mut names: impl Iterator<Item = &'a [u8]> + Clone) -> bool {
+    let Some((last, before)) = wanted.split_last() else { return true };
+    let Some(name) = names.next() else { return false };
+    match *last {
+        "**" => fits(before, names.clone()) || fits(wanted, names),
+        "*" => fits(before, names),
+        last => last.as_bytes() == name && fits(before, names),
     }
 }
 
@@ -81,7 +96,7 @@ pub fn strictest(path: &Path) -> Option<(&'static ProtectedPath, &Path)> {
 }
 
 /// The components of a path as bytes, the last first. Asked for every write, and std's own are slower.
-fn names_from_the_end(path: &Path) -> impl Iterator<Item = &[u8]> {
+fn names_from_the_end(path: &Path) -> impl Iterator<Item = &[u8]> + Clone {
     let names = path.as_os_str().as_encoded_bytes().rsplit(|byte| *byte == b'/');
     names.filter(|name| !matches!(*name, b"" | b"."))
 }
@@ -129,10 +144,12 @@ mod tests {
         assert_eq!(find(".git/hooks", "/w/.git/hooksx"), None);
         assert_eq!(find(".git/hooks", "/w/.git"), None);
         assert_eq!(find(".bashrc", "/.bashrc").unwrap(), "/.bashrc");
-        assert_eq!(
-            find(".git/modules/*/hooks", "/w/.git/modules/m/hooks/x").unwrap(),
-            "/w/.git/modules/m/hooks"
-        );
-        assert_eq!(find(".git/modules/*/hooks", "/w/.git/modules/m/objects/x"), None);
+        let modules = ".git/modules/**/hooks";
+        assert_eq!(find(modules, "/w/.git/modules/m/hooks/x").unwrap(), "/w/.git/modules/m/hooks");
+        assert_eq!(find(modules, "/w/.git/modules/a/b/hooks/x").unwrap(), "/w/.git/modules/a/b/hooks");
+        assert_eq!(find(modules, "/w/.git/modules/m/objects/x"), None);
+        assert_eq!(find(modules, "/w/.git/modules/hooks"), None);
+        let tree = "/w/.git/worktrees/t/gitdir";
+        assert_eq!(find(".git/worktrees/*/gitdir", tree).unwrap(), tree);
     }
 }

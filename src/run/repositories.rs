@@ -56,8 +56,7 @@ fn is_harmless(key: &str) -> bool {
     let inert = |known: &&str| {
         known.replace(".*.", ".") == key || known.strip_suffix('*').is_some_and(|s| key.starts_with(s))
     };
-    ["remote.url", "remote.fetch", "submodule.url", "submodule.active"].contains(&key)
-        || INERT_GIT_KEYS.iter().any(inert)
+    ["submodule.url", "submodule.active"].contains(&key) || INERT_GIT_KEYS.iter().any(inert)
 }
 
 #[cfg(test)]

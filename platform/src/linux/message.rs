@@ -23,6 +23,8 @@ pub(crate) enum Message {
     Terminal,
     /// A file was asked for.
     Asked(Act),
+    /// The command is about to be started: from now on it may have run.
+    Starting,
 }
 
 /// Longest message; objects are cut to fit.
@@ -33,6 +35,7 @@ impl Message {
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Terminal => vec![b'T'],
+            Self::Starting => vec![b'S'],
             Self::Asked(act) => {
                 let mut bytes = vec![b'A', position(&Verb::ALL, act.verb)];
                 bytes.extend(act.path.as_os_str().as_bytes().iter().take(MESSAGE_MAX - bytes.len()));
@@ -57,6 +60,7 @@ impl Message {
         let number = |from: usize| Some(i32::from_le_bytes(bytes.get(from..from + 4)?.try_into().ok()?));
         match bytes.first()? {
             b'T' => Some(Self::Terminal),
+            b'S' => Some(Self::Starting),
             b'A' => Some(Self::Asked(Act {
                 verb: *Verb::ALL.get(usize::from(*bytes.get(1)?))?,
                 path: std::ffi::OsStr::from_bytes(bytes.get(2..)?).into(),
@@ -160,7 +164,9 @@ mod tests {
     fn messages_survive_the_line() {
         let failure = SetupFailure { step: Step::Mount, object: String::from("/w"), errno: 13 };
         let act = Message::Asked(Act { verb: Verb::Remove, path: "/a b".into() });
-        for message in [Message::Terminal, Message::Ended(0x0900), Message::Failed(failure), act] {
+        for message in
+            [Message::Terminal, Message::Starting, Message::Ended(0x0900), Message::Failed(failure), act]
+        {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }
     }

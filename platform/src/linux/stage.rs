@@ -100,7 +100,10 @@ impl Stage {
     /// Takes the last steps, starts the command and stays until it has ended. Never returns.
     pub(crate) fn run(mut self, line: OwnedFd, mut stdio: [OwnedFd; 3]) -> ! {
         let watching = self.protected.is_some();
-        let started = self.confine(&line, &mut stdio).and_then(|()| self.start(&stdio));
+        let started = self.confine(&line, &mut stdio).and_then(|()| {
+            let _ = socket::send(line.as_fd(), &Message::Starting.encode(), None);
+            self.start(&stdio)
+        });
         match started {
             Ok((command, listener)) => {
                 drop(stdio);

@@ -74,6 +74,7 @@ struct Watch<'p> {
     end: Option<End>,
     limit: Option<Limit>,
     failure: Option<SetupFailure>,
+    starting: bool,
     acts: Vec<Act>,
 }
 
@@ -100,6 +101,7 @@ pub(crate) fn wait(
         end: None,
         limit: None,
         failure: None,
+        starting: false,
         acts: Vec::new(),
     };
     let outcome = watch.run();
@@ -190,6 +192,7 @@ impl Watch<'_> {
             Some(Message::Terminal) => self.attach(extra)?,
             Some(Message::Asked(act)) if self.acts.len() < ACTS_MAX => self.acts.push(act),
             Some(Message::Asked(_)) => {}
+            Some(Message::Starting) => self.starting = true,
             None => {}
         }
         Ok(true)
@@ -317,6 +320,8 @@ impl Watch<'_> {
             (None, None, Some(end)) => end,
             (None, None, None) => match last {
                 Some(status) if libc::WIFSIGNALED(status) => End::Signaled(libc::WTERMSIG(status)),
+                // Once the command may have run, nothing that follows is a reason to try another backend.
+                _ if self.starting => End::Signaled(libc::SIGKILL),
                 _ => End::Setup(SetupFailure {
                     step: Step::Helper,
                     object: String::from("inner stage"),

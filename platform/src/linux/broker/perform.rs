@@ -140,7 +140,7 @@ impl<'p> Hands<'p> {
         if spot.wants_directory() || kind == Some(libc::S_IFDIR) {
             return Err(errno(refusal_for_directory(kind, flags)));
         }
-        if !self.protected.allows_change(&spot.path, &self.own, Change::Make) {
+        if !self.protected.allows_change(&spot.path, &self.own, Change::Write) {
             return Err(errno(libc::EACCES));
         }
         let flags = flags | libc::O_NOFOLLOW | libc::O_NOCTTY;
@@ -166,7 +166,7 @@ impl<'p> Hands<'p> {
     fn open_object(&self, caller: &Caller<'_>, object: &OwnedFd, flags: c_int) -> io::Result<Done> {
         let path = self.resolver.path_of(object)?;
         let found = fd::stat(object.as_raw_fd())?;
-        if path.is_absolute() && !self.protected.allows_change(&path, &self.own, Change::Make) {
+        if path.is_absolute() && !self.protected.allows_change(&path, &self.own, Change::Write) {
             return Err(errno(libc::EACCES));
         }
         let flags = flags & !(libc::O_NOFOLLOW | libc::O_CREAT | libc::O_EXCL) | libc::O_NOCTTY;
@@ -230,11 +230,18 @@ impl<'p> Hands<'p> {
     ) -> io::Result<Done> {
         let (from, to) = (self.spot(caller, from)?, self.spot(caller, to)?);
         self.guard(&from.path, Change::Take)?;
-        if flags & libc::RENAME_EXCHANGE != 0 {
+        let exchange = flags & libc::RENAME_EXCHANGE != 0;
+        if exchange {
             self.guard(&from.path, Change::Make)?;
         }
+        let is_dir =
+            |spot| matches!(look(spot), Ok(Some(found)) if found.st_mode & libc::S_IFMT == libc::S_IFDIR);
+        // Callers then copy, and what they copy is looked at name by name.
+        if (is_dir(&from) || exchange && is_dir(&to)) && self.own.confuses(&from.path, &to.path, exchange) {
+            return Err(errno(libc::EXDEV));
+        }
         if let Some(keys) = self.protected.settings_at(&to.path, &self.own).filter(|_| flags == 0) {
-            settings::renew(&from, keys)?;
+            return settings::replace(&from, &to, keys).map(|()| Done::Nothing);
         } else {
             self.guard(&to.path, Change::Make)?;
             if matches!(look(&to), Ok(Some(_))) {

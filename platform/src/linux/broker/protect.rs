@@ -40,10 +40,17 @@ impl Own {
         }
     }
 
-    /// Something was moved.
+    /// Whether moving a directory would make something the launch's own that is not, or the other way round.
+    pub(super) fn confuses(&self, from: &Path, to: &Path, exchange: bool) -> bool {
+        let (from, to) = (self.covers(from), self.covers(to));
+        if exchange { from != to } else { !from && to }
+    }
+
+    /// Something was moved: what was remembered below either name is no longer sure.
     pub(super) fn moved(&mut self, from: &Path, to: &Path) {
-        if self.covers(from) {
-            self.0.remove(from);
+        let own = self.covers(from);
+        self.0.retain(|path| !path.starts_with(from) && !path.starts_with(to));
+        if own {
             self.made(to);
         }
     }
@@ -61,7 +68,9 @@ impl Own {
 /// What is about to happen to a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// It is made or written.
+    /// A plain file is made, or written.
+    Write,
+    /// It is made in another way: moved there, linked, or something else than a plain file.
     Make,
     /// It is taken away.
     Take,
@@ -74,7 +83,9 @@ enum Relation<'n> {
     Within,
     /// It is the beginning of a name of several parts.
     Above,
-    /// It is, or lies below, a name whose first part the launch made itself.
+    /// It is the beginning of such a name, in a directory that the launch made itself.
+    AboveNew,
+    /// It is, or lies below, a name in a directory that the launch made itself.
     New(&'n InsideNew),
 }
 
@@ -125,8 +136,9 @@ impl Protected {
     /// Whether a directory may be made, or an empty one taken away, at `path`.
     pub(super) fn allows_directory(&self, path: &Path, own: &Own, change: Change) -> bool {
         let refused = |relation| match relation {
-            Relation::Above | Relation::New(InsideNew::Ending(_)) => false,
-            Relation::Within | Relation::New(_) => true,
+            Relation::Above | Relation::AboveNew => false,
+            Relation::New(InsideNew::Ending(_) | InsideNew::Anything) => false,
+            Relation::Within | Relation::New(InsideNew::Nothing | InsideNew::Settings(_)) => true,
         };
         !self.paths.iter().any(|kept| path.starts_with(kept))
             && !self.names_at(path, own, change).into_iter().any(refused)
@@ -138,7 +150,12 @@ impl Protected {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         let refused = |relation| match relation {
             Relation::New(InsideNew::Ending(ending)) => !name.ends_with(ending.as_encoded_bytes()),
-            Relation::Above | Relation::Within | Relation::New(_) => true,
+            Relation::New(InsideNew::Anything) => false,
+            // What is moved or linked there could hold anything already.
+            Relation::AboveNew => change == Change::Make,
+            Relation::Above
+            | Relation::Within
+            | Relation::New(InsideNew::Nothing | InsideNew::Settings(_)) => true,
         };
         !self.paths.iter().any(|kept| path.starts_with(kept) || kept.starts_with(path))
             && !self.names_at(path, own, change).into_iter().any(refused)
@@ -148,7 +165,7 @@ impl Protected {
     /// Whether the place `path` lies in has the right for `change`.
     fn place_allows(&self, path: &Path, change: Change) -> bool {
         let right = match change {
-            Change::Make => Rights::WRITE,
+            Change::Write | Change::Make => Rights::WRITE,
             Change::Take => Rights::REMOVE,
         };
         let mut holding = self.held_here.iter().filter(|place| path.starts_with(&place.path)).peekable();
@@ -193,27 +210,53 @@ fn relation<'n>(
     own: &Own,
     change: Change,
 ) -> Option<Relation<'n>> {
-    let shared = name.components.len().min(parts.len() - at);
-    let same = name.components.iter().zip(&parts[at..]).all(|(wanted, part)| wanted == "*" || wanted == part);
     let open = match change {
-        Change::Make => &name.may_make,
+        Change::Write | Change::Make => &name.may_make,
         Change::Take => &name.may_take,
     };
-    if !same || open.iter().any(|open| path.starts_with(open)) {
+    if open.iter().any(|open| path.starts_with(open)) {
         return None;
     }
-    let upto = |end: usize| -> PathBuf {
-        std::iter::once(OsStr::new("/")).chain(parts[..end].iter().copied()).collect()
+    match reach(&name.components, &parts[at..])? {
+        Reach::Whole(length) => {
+            let directory = std::iter::once(OsStr::new("/")).chain(parts[..at + length - 1].iter().copied());
+            let is_own = own.covers(&directory.collect::<PathBuf>());
+            Some(if is_own { Relation::New(&name.inside_new) } else { Relation::Within })
+        }
+        Reach::Start => {
+            let is_own = path.parent().is_some_and(|directory| own.covers(directory));
+            Some(if is_own { Relation::AboveNew } else { Relation::Above })
+        }
+    }
+}
+
+/// How far a name goes with the parts of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// All of it, in so many parts.
+    Whole(usize),
+    /// The path ends where the name, up to its first `**`, goes on.
+    Start,
+}
+
+fn reach(name: &[OsString], parts: &[&OsStr]) -> Option<Reach> {
+    let Some((first, rest)) = name.split_first() else { return Some(Reach::Whole(0)) };
+    let one_more = |reach| match reach {
+        Reach::Whole(length) => Reach::Whole(length + 1),
+        Reach::Start => Reach::Start,
     };
-    let whole = shared == name.components.len();
-    if own.covers(&upto(at)) {
-        None
-    } else if whole && name.components.len() > 1 && own.covers(&upto(at + 1)) {
-        Some(Relation::New(&name.inside_new))
-    } else if whole {
-        Some(Relation::Within)
-    } else {
-        Some(Relation::Above)
+    if first == "**" && !parts.is_empty() {
+        // One or more parts; the shortest that fits. Where the path ends inside, nothing is known of it.
+        let whole = |skip: usize| match reach(rest, parts.get(skip..)?)? {
+            Reach::Whole(length) => Some(Reach::Whole(length + skip)),
+            Reach::Start => None,
+        };
+        return (1..parts.len()).find_map(whole);
+    }
+    match parts.split_first() {
+        None => Some(Reach::Start),
+        Some((part, parts)) if first == "*" || first == part => reach(rest, parts).map(one_more),
+        Some(_) => None,
     }
 }
 
@@ -272,6 +315,7 @@ mod tests {
             inside_new: match *name {
                 ".git/hooks" => InsideNew::Ending(".sample".into()),
                 ".git/config" => InsideNew::Settings(vec![String::from("core.bare")]),
+                ".envrc" => InsideNew::Anything,
                 _ => InsideNew::Nothing,
             },
         };
@@ -344,16 +388,42 @@ mod tests {
     }
 
     #[test]
-    fn what_a_launch_made_itself_is_its_own() {
-        let guard = named(&[".git/hooks", ".envrc"]);
+    fn a_name_of_one_part_is_the_launchs_own_below_what_it_made() {
+        let guard = named(&[".git/hooks", ".envrc", ".git/modules/**/config"]);
         let mut own = Own::default();
         own.made(Path::new("/w/new"));
-        let change = |path: &str| guard.allows_change(Path::new(path), &own, Change::Make);
-        assert!(change("/w/new/.envrc") && change("/w/new/.git/hooks/x"));
-        assert!(!change("/w/.envrc") && !change("/w/old/.git/hooks/x"));
+        let change = |own: &Own, path: &str| guard.allows_change(Path::new(path), own, Change::Make);
+        assert!(change(&own, "/w/new/.envrc") && !change(&own, "/w/.envrc"));
+        assert!(!change(&own, "/w/new/.git/hooks/x") && change(&own, "/w/new/.git/hooks/x.sample"));
+        assert!(!change(&own, "/w/old/.git/hooks/x.sample"));
         own.moved(Path::new("/w/new"), Path::new("/w/newer"));
-        assert!(guard.allows_change(Path::new("/w/newer/.envrc"), &own, Change::Make));
-        assert!(!guard.allows_change(Path::new("/w/new/.envrc"), &own, Change::Make));
+        assert!(change(&own, "/w/newer/.envrc") && !change(&own, "/w/new/.envrc"));
+    }
+
+    #[test]
+    fn two_stars_are_any_depth_and_say_nothing_of_what_lies_between() {
+        let guard = named(&[".git/modules/**/config"]);
+        for path in ["/w/.git/modules/a/config", "/w/.git/modules/a/b/config/x", "/w/.git/modules"] {
+            assert!(!change(&guard, path), "{path}");
+        }
+        for path in ["/w/.git/modules/a/index", "/w/.git/modules/a/b", "/w/.git/config"] {
+            assert!(change(&guard, path), "{path}");
+        }
+    }
+
+    #[test]
+    fn nothing_becomes_the_launchs_own_by_moving() {
+        let mut own = Own::default();
+        own.made(Path::new("/w/own"));
+        let confuses =
+            |from: &str, to: &str, exchange| own.confuses(Path::new(from), Path::new(to), exchange);
+        assert!(confuses("/w/old", "/w/own/old", false) && confuses("/w/old", "/w/own", false));
+        assert!(confuses("/w/own", "/w/old", true) && confuses("/w/old", "/w/own", true));
+        assert!(!confuses("/w/own/x", "/w/x", false) && !confuses("/w/a", "/w/b", false));
+        let mut own = Own::default();
+        own.made(Path::new("/w/old/new"));
+        own.moved(Path::new("/w/old"), Path::new("/w/away"));
+        assert!(!own.covers(Path::new("/w/old/new")));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! can still write to. It leaves which keys are harmless to the plan.
 //! Invariant: what is not understood is not harmless.
 
+use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
@@ -14,27 +15,39 @@ use crate::linux::sys::{check_int, errno, fd};
 /// The largest file that is read.
 const MAX: u64 = 64 << 10;
 
-/// Checks the file at `spot` and puts a copy of what was checked in its place: descriptors that others hold on
-/// the old one lead nowhere from then on.
-pub(super) fn renew(spot: &Spot, keys: &[String]) -> io::Result<()> {
-    let found = fd::stat_at(spot.parent.as_raw_fd(), &spot.name)?;
+/// The name under which a checked copy is written: callers of every launch are kept away from it, as the plan
+/// protects it, so that nobody else can hold a descriptor of what is put in place.
+const STAGED: &CStr = c".sbx-staged";
+
+/// Checks the file at `from` and puts a copy of what was checked at `to`: descriptors that others hold on the old
+/// one lead nowhere from then on.
+pub(super) fn replace(from: &Spot, to: &Spot, keys: &[String]) -> io::Result<()> {
+    let found = fd::stat_at(from.parent.as_raw_fd(), &from.name)?;
     if found.st_mode & libc::S_IFMT != libc::S_IFREG {
         return Err(errno(libc::EACCES));
     }
     let opened =
-        fd::open(spot.parent.as_fd(), &spot.name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC, 0)?;
+        fd::open(from.parent.as_fd(), &from.name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC, 0)?;
     let mut text = String::new();
     File::from(opened).take(MAX + 1).read_to_string(&mut text).map_err(|_| errno(libc::EACCES))?;
     if text.len() as u64 > MAX || !is_harmless(&text, keys) {
         return Err(errno(libc::EACCES));
     }
-    // SAFETY: a descriptor we hold, a NUL-terminated name and an integer.
-    check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), spot.name.as_ptr(), 0) })?;
+    let _ = unlink(to, STAGED);
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: takes and answers with a plain integer; the mask is set again before every act.
     unsafe { libc::umask(0) };
-    let made = fd::open(spot.parent.as_fd(), &spot.name, flags, found.st_mode & 0o777)?;
-    File::from(made).write_all(text.as_bytes())
+    let made = fd::open(to.parent.as_fd(), STAGED, flags, found.st_mode & 0o777)?;
+    File::from(made).write_all(text.as_bytes()).inspect_err(|_| drop(unlink(to, STAGED)))?;
+    let parent = to.parent.as_raw_fd();
+    // SAFETY: a descriptor we hold and NUL-terminated names.
+    check_int(unsafe { libc::renameat(parent, STAGED.as_ptr(), parent, to.name.as_ptr()) })?;
+    unlink(from, &from.name)
+}
+
+fn unlink(spot: &Spot, name: &CStr) -> io::Result<()> {
+    // SAFETY: a descriptor we hold, a NUL-terminated name and an integer.
+    check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
 }
 
 /// Whether every line is a section, a harmless key, a comment or empty.

@@ -144,6 +144,8 @@ impl Filter {
         for (name, argument) in [("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)] {
             rule(name, bits(argument, SET_ID));
         }
+        // Only one's own limits: the keeper is a process of the same user.
+        rule("prlimit64", Action::Look(Check::OneOf { argument: 0, values: &[0] }));
         rule("personality", Action::Look(Check::OneOf { argument: 0, values: PERSONALITIES }));
         rule("socket", Action::Look(Check::Socket { unix: self.unix, inet: self.inet }));
         if !self.broker {

@@ -214,6 +214,7 @@ pub(crate) const CHECKED: &[Call] = &[
     x86_only("mknod", 133),
     call("mknodat", 259, 33),
     call("personality", 135, 92),
+    call("prlimit64", 302, 261),
     call("socket", 41, 198),
     call("prctl", 157, 167),
     x86_only("rename", 82),
