@@ -4,7 +4,7 @@ use super::{CliError, Exit, Ui};
 use crate::decide::{Decision, Denial, Request, decide};
 use crate::plan::Invocation;
 use crate::run::{Agent, Ran, RunError, Setting, exit_status, outcome_json, refused, run};
-use clap::Args;
+use clap::{Args, Subcommand};
 use sbx_platform::path::resolve;
 use sbx_platform::plan::Stdio;
 use sbx_platform::{Backend, End, Guarantee, PlatformError};
@@ -14,6 +14,27 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::RawFd;
 use std::path::PathBuf;
+
+/// What launches.
+#[derive(Debug, Subcommand)]
+pub(super) enum Launch {
+    /// Run a command behind an agent's fence.
+    Exec(Exec),
+    /// Run shell text behind an agent's fence.
+    Eval(Eval),
+    /// Open a shell behind an agent's fence.
+    Shell(Shell),
+}
+
+impl Launch {
+    pub(super) fn run(self, ui: &Ui) -> Exit {
+        match self {
+            Self::Exec(command) => command.run(ui),
+            Self::Eval(command) => command.run(ui),
+            Self::Shell(command) => command.run(ui),
+        }
+    }
+}
 
 /// Who runs it, where and how.
 #[derive(Debug, Args)]
@@ -77,7 +98,7 @@ const HINTED: usize = 3;
 const INTERACTIVE: &str = "if [ -x /bin/bash ]; then exec /bin/bash -i; else exec /bin/sh -i; fi";
 
 impl Exec {
-    pub(super) fn run(self, ui: &Ui) -> Exit {
+    fn run(self, ui: &Ui) -> Exit {
         let argv = self.argv;
         let stdio = self.fence.stdio(ui);
         self.fence.run(ui, |_| Ok(Request::exec(argv)), stdio)
@@ -85,7 +106,7 @@ impl Exec {
 }
 
 impl Eval {
-    pub(super) fn run(self, ui: &Ui) -> Exit {
+    fn run(self, ui: &Ui) -> Exit {
         let text = self.text;
         let stdio = self.fence.stdio(ui);
         self.fence.run(ui, |_| Request::eval(text).map_err(|error| CliError::from_error(&error)), stdio)
@@ -93,7 +114,7 @@ impl Eval {
 }
 
 impl Shell {
-    pub(super) fn run(self, ui: &Ui) -> Exit {
+    fn run(self, ui: &Ui) -> Exit {
         let interactive = io::stdin().is_terminal();
         let stdio = if interactive { Stdio::Pty } else { Stdio::Inherit };
         let text = if interactive { INTERACTIVE } else { "exec /bin/sh" };

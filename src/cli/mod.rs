@@ -19,7 +19,7 @@ pub use error::CliError;
 pub use exit::Exit;
 pub use ui::{Colour, Ui};
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Gives an AI agent exactly the authority written in its record.
@@ -29,24 +29,37 @@ use std::process::ExitCode;
 #[derive(Debug, Parser)]
 #[command(name = "sbx", version, disable_help_subcommand = true)]
 pub struct Cli {
+    #[command(flatten)]
+    style: Style,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// How answers are printed.
+#[derive(Debug, Args)]
+struct Style {
     /// Print answers as JSON.
     #[arg(long, global = true)]
     json: bool,
     /// When to colour.
     #[arg(long, global = true, value_enum, default_value_t)]
     color: Colour,
+}
+
+/// The part of the command line that launches, which is asked for most and must start soonest.
+#[derive(Debug, Parser)]
+#[command(name = "sbx", disable_help_subcommand = true)]
+struct Launching {
+    #[command(flatten)]
+    style: Style,
     #[command(subcommand)]
-    command: Command,
+    command: exec::Launch,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a command behind an agent's fence.
-    Exec(exec::Exec),
-    /// Run shell text behind an agent's fence.
-    Eval(exec::Eval),
-    /// Open a shell behind an agent's fence.
-    Shell(exec::Shell),
+    #[command(flatten)]
+    Launch(exec::Launch),
     /// List, read, write and trust agents' records.
     #[command(subcommand)]
     Agents(agents::Agents),
@@ -71,18 +84,29 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     sbx_platform::take_over(std::env::args_os());
-    let cli = match Cli::try_parse() {
+    let Cli { style, command } = match parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    let ui = Ui::new(cli.color, cli.json);
-    match run(&ui, cli.command) {
+    let ui = Ui::new(style.color, style.json);
+    match run(&ui, command) {
         Ok(exit) => exit.into(),
         Err(error) => {
             ui.remark(error.to_string());
             Exit::BadInput.into()
         }
     }
+}
+
+/// Reads the command line. For a launch, only the definition of launches is built; what that does not
+/// understand, help included, is left to the whole definition.
+fn parse() -> Result<Cli, clap::Error> {
+    if launches(std::env::args_os().skip(1))
+        && let Ok(Launching { style, command }) = Launching::try_parse()
+    {
+        return Ok(Cli { style, command: Command::Launch(command) });
+    }
+    Cli::try_parse()
 }
 
 /// Help and version are answers; anything else is bad input.
@@ -117,9 +141,7 @@ fn launches(mut args: impl Iterator<Item = std::ffi::OsString>) -> bool {
 
 fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
     match command {
-        Command::Exec(command) => Ok(command.run(ui)),
-        Command::Eval(command) => Ok(command.run(ui)),
-        Command::Shell(command) => Ok(command.run(ui)),
+        Command::Launch(command) => Ok(command.run(ui)),
         Command::Agents(command) => command.run(ui),
         Command::Check(command) => command.run(ui),
         Command::Explain(command) => command.run(ui),

@@ -31,6 +31,10 @@ pub trait Host {
     fn real(&self, path: &Path) -> Option<PathBuf>;
     /// The names in a directory.
     fn names(&self, directory: &Path) -> Vec<OsString>;
+    /// The names in a directory if they are few enough to be looked through, else none.
+    fn few_names(&self, _directory: &Path) -> Option<Vec<OsString>> {
+        None
+    }
     /// Whether a file may be executed.
     fn is_program(&self, path: &Path) -> bool;
     /// Everything a program needs, itself included: files that are executed, and libraries that are loaded.

@@ -3,9 +3,10 @@
 use super::host::Host;
 use super::places::Places;
 use crate::policy::Policy;
-use crate::profile::{INERT_GIT_KEYS, Opening, PROTECTED, ProtectedPath};
+use crate::profile::{INERT_GIT_KEYS, Opening, PROTECTED, ProtectedPath, strictest};
 use sbx_platform::path::within;
 use sbx_platform::plan::{InsideNew, ProtectedName, Rights};
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Exact paths that stay as they are: sbx's own files, and protected names that stand right in a writable
@@ -13,12 +14,8 @@ use std::path::{Path, PathBuf};
 pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<PathBuf> {
     let record = policy.record().map(Path::to_path_buf);
     let own = [policy.facts().config_dir.clone()].into_iter().chain(record);
-    let writable: Vec<&Path> =
-        places.iter().map(|(path, _)| path).filter(|path| places.is_writable(path)).collect();
-    let standing = PROTECTED.iter().filter(|protected| !protected.has_wildcard()).flat_map(|protected| {
-        let tail = PathBuf::from_iter(&protected.components);
-        writable.iter().map(move |place| place.join(&tail))
-    });
+    let writable = places.iter().map(|(path, _)| path).filter(|path| places.is_writable(path));
+    let standing = writable.flat_map(|place| candidates(place, host));
     // A grant that names a protected path opens it, so it is not laid over.
     let opened = |path: &PathBuf| {
         places.named(Rights::WRITE).chain(places.named(Rights::REMOVE)).any(|named| within(named, path))
@@ -28,14 +25,35 @@ pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<Pa
     own.chain(standing.filter(|path| stands(path) && !opened(path))).collect()
 }
 
+/// Where protected names could stand right in a place. Most places hold none, which one look at their names tells.
+fn candidates(place: &Path, host: &dyn Host) -> Vec<PathBuf> {
+    let there = host.few_names(place);
+    let may_stand = |protected: &&ProtectedPath| {
+        let first = protected.components.first();
+        !protected.has_wildcard()
+            && there.as_ref().is_none_or(|there| {
+                there.iter().any(|name| first.is_some_and(|first| may_be_called(name, first)))
+            })
+    };
+    let below = |protected: &ProtectedPath| place.join(PathBuf::from_iter(&protected.components));
+    PROTECTED.iter().filter(may_stand).map(below).collect()
+}
+
+/// Whether something could be found by a name it does not bear: some file systems fold letters.
+fn may_be_called(name: &OsStr, wanted: &str) -> bool {
+    !name.is_ascii() || name.eq_ignore_ascii_case(wanted)
+}
+
 /// Names that stay as they are wherever they stand in a writable place, but for those a grant names.
 pub(super) fn names(places: &Places) -> Vec<ProtectedName> {
+    let guarded = |right| places.named(right).filter(|path| strictest(path).is_some()).collect::<Vec<_>>();
+    let (made, taken) = (guarded(Rights::WRITE), guarded(Rights::REMOVE));
     PROTECTED
         .iter()
         .map(|protected| ProtectedName {
             components: protected.components.iter().map(Into::into).collect(),
-            may_make: opened(places, protected, Rights::WRITE),
-            may_take: opened(places, protected, Rights::REMOVE),
+            may_make: opened(&made, protected),
+            may_take: opened(&taken, protected),
             inside_new: inside_new(protected),
         })
         .collect()
@@ -53,11 +71,11 @@ fn inside_new(protected: &ProtectedPath) -> InsideNew {
     }
 }
 
-/// Paths below a protected name that a grant with a right names.
-fn opened(places: &Places, protected: &ProtectedPath, right: Rights) -> Vec<PathBuf> {
+/// Those of the paths that grants name which lie below a protected name.
+fn opened(named: &[&Path], protected: &ProtectedPath) -> Vec<PathBuf> {
     if protected.opening == Opening::Never {
         return Vec::new();
     }
-    let below = |path: &&Path| protected.find(path).is_some_and(|found| within(path, found));
-    places.named(right).filter(below).map(Path::to_path_buf).collect()
+    let below = |path: &&&Path| protected.find(path).is_some_and(|found| within(path, found));
+    named.iter().filter(below).map(|path| path.to_path_buf()).collect()
 }

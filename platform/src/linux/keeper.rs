@@ -11,7 +11,6 @@ use libc::{c_int, pid_t};
 use crate::linux::bare::Children;
 use crate::linux::broker::{Broker, Protected};
 use crate::linux::message::{MESSAGE_MAX, Message};
-use crate::linux::seccomp::{self, Instruction};
 use crate::linux::sys::{fd, process, signal, socket};
 
 /// Exit status of a stage that could not start the command; the report says why.
@@ -36,14 +35,9 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Stays until the command has ended. Never returns.
-    pub(crate) fn run(self, filter: Option<&[Instruction]>) -> ! {
+    pub(crate) fn run(self) -> ! {
         let Ok(children) = signal::Collected::take(&[libc::SIGCHLD]) else { process::leave(FAILED) };
         self.let_go(&children);
-        if let Some(filter) = filter
-            && seccomp::install(filter).is_err()
-        {
-            process::leave(FAILED);
-        }
         let mut broker = match (&self.listener, &self.protected) {
             (Some(listener), Some(protected)) => {
                 match Broker::new(listener.as_fd(), protected, self.line.as_fd(), self.trace) {

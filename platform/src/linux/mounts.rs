@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::io;
+use std::ops::Bound;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -41,6 +42,8 @@ struct View<'p> {
     own: Vec<u64>,
     /// Directories made here, and not covered since by something of the host.
     made: BTreeSet<PathBuf>,
+    /// Where something of the host was put: what lies there and below is not ours.
+    covered: BTreeSet<PathBuf>,
     real_root: bool,
     detached: bool,
 }
@@ -59,6 +62,7 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
         root,
         own,
         made: BTreeSet::from([PathBuf::from("/")]),
+        covered: BTreeSet::new(),
         real_root,
         detached: sources.detached,
     };
@@ -106,10 +110,10 @@ impl View<'_> {
                 self.bind(source, dest, bits)
             }
             MountOp::Tmpfs { dest, size, mode, code } => self.tmpfs(dest, *size, *mode, *code),
-            MountOp::Dir { dest } => self.ensure_dir(dest).map(drop),
+            MountOp::Dir { dest } => self.dir_point(dest).map(drop),
             MountOp::Symlink { target, dest } => {
-                let (parent, name) = self.parent_of(dest)?;
-                mount::make_link(&c_path(target)?, parent.as_fd(), &name)
+                let target = c_path(target)?;
+                self.in_parent(dest, |parent, name| mount::make_link(&target, parent, name))
             }
             MountOp::File { dest, data } => self.file(dest, data),
             MountOp::Proc { dest } => self.proc(dest),
@@ -138,8 +142,20 @@ impl View<'_> {
     fn bind(&mut self, source: &OwnedFd, dest: &Path, bits: u64) -> io::Result<()> {
         let is_dir = fd::stat(source.as_raw_fd())?.st_mode & libc::S_IFMT == libc::S_IFDIR;
         let point = if is_dir { self.dir_point(dest)? } else { self.file_point(dest)? };
-        self.made.retain(|made| !made.starts_with(dest));
+        self.cover(dest);
         self.put(source, &point, bits)
+    }
+
+    /// Forgets what was made at `dest` and below.
+    fn cover(&mut self, dest: &Path) {
+        let from_here = (Bound::Included(dest), Bound::Unbounded);
+        while let Some(below) =
+            self.made.range::<Path, _>(from_here).next().filter(|made| made.starts_with(dest))
+        {
+            let below = below.clone();
+            self.made.remove(&below);
+        }
+        self.covered.insert(dest.to_owned());
     }
 
     fn protect(&self, dest: &Path, source: &OwnedFd, access: Access) -> io::Result<()> {
@@ -163,9 +179,9 @@ impl View<'_> {
     }
 
     fn file(&mut self, dest: &Path, data: &[u8]) -> io::Result<()> {
-        let (parent, name) = self.parent_of(dest)?;
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
-        let file = fd::open2(parent.as_fd(), &name, flags, 0o644, NO_SYMLINKS | BENEATH)?;
+        let file = self
+            .in_parent(dest, |parent, name| fd::open2(parent, name, flags, 0o644, NO_SYMLINKS | BENEATH))?;
         let mut rest = data;
         while !rest.is_empty() {
             rest = &rest[fd::write(file.as_raw_fd(), rest)?..];
@@ -181,10 +197,12 @@ impl View<'_> {
             return Ok(());
         }
         for name in PROC_KNOBS {
-            let Ok(knob) = fd::open(tree.as_fd(), name, libc::O_PATH | libc::O_NOFOLLOW, 0) else { continue };
-            let cover = mount::clone_tree(knob.as_fd(), c"")?;
+            let cover = match mount::clone_tree(tree.as_fd(), name) {
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => continue,
+                other => other?,
+            };
             mount::set_attributes(cover.as_fd(), RDONLY | NOSUID | NODEV | NOEXEC, true)?;
-            mount::attach(cover.as_fd(), knob.as_fd())?;
+            mount::attach_at(cover.as_fd(), tree.as_fd(), name)?;
         }
         Ok(())
     }
@@ -221,6 +239,9 @@ impl View<'_> {
     fn make_dir(&mut self, dest: &Path) -> io::Result<bool> {
         if self.made.contains(dest) {
             return Ok(true);
+        }
+        if self.covered.contains(dest) {
+            return Ok(false);
         }
         let Some(parent) = dest.parent() else { return Ok(false) };
         if !self.make_dir(parent)? {
@@ -277,6 +298,19 @@ impl View<'_> {
         let (parent, name) = self.parent_of(dest)?;
         mount::make_file(parent.as_fd(), &name)?;
         fd::open2(parent.as_fd(), &name, libc::O_PATH, 0, NO_SYMLINKS | BENEATH).map(Point::Held)
+    }
+
+    /// Makes something at `dest`, given a directory of ours and its name from there.
+    fn in_parent<T>(
+        &mut self,
+        dest: &Path,
+        make: impl FnOnce(BorrowedFd<'_>, &CStr) -> io::Result<T>,
+    ) -> io::Result<T> {
+        if dest.parent().map(|parent| self.make_dir(parent)).transpose()? == Some(true) {
+            return make(self.root.as_fd(), &c_path(below_root(dest))?);
+        }
+        let (parent, name) = self.parent_of(dest)?;
+        make(parent.as_fd(), &name)
     }
 
     /// The directory `dest` is to appear in, which must be one of ours.

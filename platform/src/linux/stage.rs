@@ -49,7 +49,7 @@ pub(crate) struct Stage {
     terminal: bool,
     surroundings: Surroundings,
     filter: Vec<Instruction>,
-    keeper_filter: Vec<Instruction>,
+    watching: Vec<Instruction>,
     protected: Option<Protected>,
     trace: bool,
     brood: Option<Children>,
@@ -77,7 +77,6 @@ impl Stage {
         });
         let protected = Protected::of(plan);
         let filter = filter_for(plan, surroundings, protected.as_ref());
-        let keeper_filter = Filter { watch: Watch::Off, trace: false, broker: true, ..filter };
         Ok(Self {
             program: path(&plan.program)?,
             argv: plan.argv.iter().map(text).collect::<Result<_, _>>()?,
@@ -89,7 +88,7 @@ impl Stage {
             terminal: plan.stdio == Stdio::Pty,
             surroundings,
             filter: filter.program(Arch::NATIVE),
-            keeper_filter: if protected.is_some() { keeper_filter.program(Arch::NATIVE) } else { Vec::new() },
+            watching: if protected.is_some() { filter.watching(Arch::NATIVE) } else { Vec::new() },
             protected,
             trace: plan.trace,
             brood: None,
@@ -99,7 +98,6 @@ impl Stage {
 
     /// Takes the last steps, starts the command and stays until it has ended. Never returns.
     pub(crate) fn run(mut self, line: OwnedFd, mut stdio: [OwnedFd; 3]) -> ! {
-        let watching = self.protected.is_some();
         let started = self.confine(&line, &mut stdio).and_then(|()| {
             let _ = socket::send(line.as_fd(), &Message::Starting.encode(), None);
             self.start(&stdio)
@@ -110,8 +108,7 @@ impl Stage {
                 let protected = self.protected.take();
                 let brood = self.brood.take();
                 let keeper = Keeper { line, command, listener, protected, brood, trace: self.trace };
-                let filter = watching.then_some(self.keeper_filter.as_slice());
-                keeper.run(filter)
+                keeper.run()
             }
             Err(failure) => {
                 let _ = socket::send(line.as_fd(), &Message::Failed(failure).encode(), None);
@@ -145,10 +142,7 @@ impl Stage {
         if self.surroundings.landlock > 0 {
             landlock::restrict(self.surroundings.landlock, &self.places, tcp)?;
         }
-        if self.protected.is_none() {
-            seccomp::install(&self.filter).map_err(|error| fail(Step::Seccomp, "", &error))?;
-        }
-        Ok(())
+        seccomp::install(&self.filter).map_err(|error| fail(Step::Seccomp, "", &error))
     }
 
     /// Makes the child that becomes the command: its number, and the line of watched calls.
@@ -167,8 +161,9 @@ impl Stage {
             listener_line: lines.as_ref().map(|(_, theirs)| theirs),
             failure: None,
         };
-        let mut stack = vec![0_u128; STACK / size_of::<u128>()];
-        let top = stack.as_mut_ptr_range().end;
+        // Not cleared: only the few pages that are used get touched.
+        let mut stack: Vec<u128> = Vec::with_capacity(STACK / size_of::<u128>());
+        let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         // SAFETY: this process has one thread and is suspended until the child has left this memory by `execve`
         // or exit; the child has a stack of its own, and `birth` lives until then.
@@ -213,7 +208,6 @@ fn filter_for(plan: &Plan, surroundings: Surroundings, protected: Option<&Protec
         memory_files: plan.exec == Exec::Open,
         watch,
         trace: plan.trace,
-        broker: false,
     }
 }
 
@@ -291,7 +285,7 @@ impl Birth<'_> {
         signal::set_mask(&self.stage.mask).map_err(|error| (Step::Fork, error))?;
         if let Some(line) = self.listener_line {
             let listener =
-                seccomp::install_watched(&self.stage.filter).map_err(|error| (Step::Broker, error))?;
+                seccomp::install_watched(&self.stage.watching).map_err(|error| (Step::Broker, error))?;
             socket::send(line.as_fd(), b"w", Some(listener.as_raw_fd()))
                 .map_err(|error| (Step::Broker, error))?;
         }

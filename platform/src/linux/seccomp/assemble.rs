@@ -161,12 +161,9 @@ fn body(check: Check) -> Vec<Instruction> {
     let refuse = plain(RETURN, error(libc::EPERM));
     let allow = plain(RETURN, ALLOW);
     match check {
-        Check::NoneOfBits { argument, mask, otherwise } => vec![
-            plain(LOAD, at_argument(argument)),
-            branch(JSET, mask, 1, 0),
-            plain(RETURN, otherwise),
-            refuse,
-        ],
+        Check::NoneOfBits { argument, mask } => {
+            vec![plain(LOAD, at_argument(argument)), branch(JSET, mask, 1, 0), allow, refuse]
+        }
         Check::NoneOf { argument, values, answer } => {
             let mut code = vec![plain(LOAD, at_argument(argument))];
             for (at, value) in values.iter().enumerate() {
@@ -194,13 +191,13 @@ fn body(check: Check) -> Vec<Instruction> {
             plain(RETURN, reading),
             refuse,
         ],
-        Check::Node { mode, otherwise } => vec![
+        Check::Node { mode } => vec![
             plain(LOAD, at_argument(mode)),
             branch(JSET, SET_ID, 4, 0),
             plain(AND, 0xf000),
             branch(JEQ, 0x2000, 2, 0),
             branch(JEQ, 0x6000, 1, 0),
-            plain(RETURN, otherwise),
+            allow,
             refuse,
         ],
         Check::Socket { unix, inet } => socket(unix, inet),

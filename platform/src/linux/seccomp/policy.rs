@@ -5,7 +5,7 @@
 //! caller could change.
 
 use super::assemble::{self, ALLOW, Instruction, NOTIFY, Sheet, error};
-use super::table::{self, Arch, NEWEST, REFUSED};
+use super::table::{self, Arch, NEWEST, REFUSED, Refusal};
 
 /// What happens to one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Check {
     /// Refused if any bit of `mask` is set.
-    NoneOfBits { argument: u32, mask: u32, otherwise: u32 },
+    NoneOfBits { argument: u32, mask: u32 },
     /// `answer` if the argument is one of `values`.
     NoneOf { argument: u32, values: &'static [u32], answer: u32 },
     /// Refused unless the argument is one of `values`.
@@ -28,7 +28,7 @@ pub(super) enum Check {
     /// Opening with `changing` flags goes to `otherwise`, any other to `reading`; a set-ID mode is refused.
     Open { flags: u32, mode: u32, changing: u32, otherwise: u32, reading: u32 },
     /// No device nodes and no set-ID mode.
-    Node { mode: u32, otherwise: u32 },
+    Node { mode: u32 },
     /// Socket families and kinds.
     Socket { unix: bool, inet: bool },
 }
@@ -70,8 +70,23 @@ const IPC: [&str; 12] = [
 const MOVING: [&str; 9] =
     ["rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate", "umask"];
 
+/// Calls that open a name, and where their flags are; the mode follows.
+const OPENING: [(&str, u32); 2] = [("open", 1), ("openat", 2)];
+
+/// Calls that make a file or a directory, and where their mode is.
+const MAKING_NAMES: [(&str, u32); 3] = [("creat", 1), ("mkdir", 1), ("mkdirat", 2)];
+
+/// Calls that make any kind of node, and where their mode is.
+const NODES: [(&str, u32); 2] = [("mknod", 1), ("mknodat", 2)];
+
+/// Calls that take a name away.
+const REMOVING: [&str; 3] = ["unlink", "unlinkat", "rmdir"];
+
 /// How the broker reads names from its callers.
 const READING: &str = "process_vm_readv";
+
+/// How the broker resolves them; its arguments lie in memory, so that no other may use it.
+const RESOLVING: &str = "openat2";
 
 /// What the broker is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,95 +114,135 @@ pub(crate) struct Filter {
     pub(crate) watch: Watch,
     /// Whether opening for reading is told to the broker too.
     pub(crate) trace: bool,
-    /// Whether this is for the broker itself, which resolves paths on behalf of others.
-    pub(crate) broker: bool,
 }
 
 impl Filter {
-    /// The program for `arch`.
+    /// The program for `arch` under which everything stands: the command, and the broker if there is one.
     pub(crate) fn program(self, arch: Arch) -> Vec<Instruction> {
-        let mut sheet = Sheet::default();
-        let mut rules: Vec<(u32, u8)> = Vec::with_capacity(160);
+        let mut rules = Rules::new(arch);
         for refusal in REFUSED {
-            let colour = sheet.colour(Action::Return(error(refusal.errno)));
-            let calls = refusal.calls.iter().filter(|call| !(self.broker && call.name == READING));
-            rules.extend(calls.filter_map(|call| call.number(arch)).map(|number| (number, colour)));
+            let calls = refusal.calls.iter().filter(|call| !(self.is_watched() && call.name == READING));
+            calls.for_each(|call| rules.add_number(call.number(arch), refusal_of(refusal)));
         }
-        self.look_at(&mut |name, action| {
-            if let Some(number) = table::number(name, arch) {
-                rules.push((number, sheet.colour(action)));
-            }
-        });
-        rules.sort_unstable();
-        let allow = sheet.colour(Action::Return(ALLOW));
-        sheet.mark(0, allow);
-        for (number, colour) in rules {
-            sheet.mark(number, colour);
-            sheet.mark(number + 1, allow);
-        }
-        let gone = sheet.colour(Action::Return(error(libc::ENOSYS)));
-        sheet.mark(NEWEST + 1, gone);
-        let foreign_bit = match arch {
-            Arch::X86_64 => Some(0x4000_0000),
-            Arch::Aarch64 => None,
-        };
-        assemble::assemble(arch.audit(), foreign_bit, &sheet)
+        self.look_at(&mut rules);
+        rules.assemble(Action::Return(error(libc::ENOSYS)))
     }
 
-    /// Calls whose arguments decide, or that only some plans refuse.
-    fn look_at(self, rule: &mut impl FnMut(&'static str, Action)) {
-        let gone = Action::Return(error(libc::ENOSYS));
-        let bits = |argument, mask| Action::Look(Check::NoneOfBits { argument, mask, otherwise: ALLOW });
-        rule("clone", bits(0, NAMESPACES));
-        rule("unshare", bits(0, NAMESPACES | NEW_TIME));
-        rule("ioctl", none_of(1, TERMINAL_TRICKS, error(libc::EPERM)));
-        for (name, argument) in [("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)] {
-            rule(name, bits(argument, SET_ID));
+    /// What the command alone stands under in addition, so that the broker is asked. Of two programs the
+    /// stricter answer counts, so this one leaves out what the other refuses.
+    pub(crate) fn watching(self, arch: Arch) -> Vec<Instruction> {
+        let mut rules = Rules::new(arch);
+        for refusal in REFUSED {
+            let reading = refusal.calls.iter().filter(|call| call.name == READING);
+            reading.for_each(|call| rules.add_number(call.number(arch), refusal_of(refusal)));
         }
-        // Only one's own limits: the keeper is a process of the same user.
-        rule("prlimit64", Action::Look(Check::OneOf { argument: 0, values: &[0] }));
-        rule("personality", Action::Look(Check::OneOf { argument: 0, values: PERSONALITIES }));
-        rule("socket", Action::Look(Check::Socket { unix: self.unix, inet: self.inet }));
-        if !self.broker {
-            rule("openat2", gone);
-        }
-        if !self.ipc {
-            IPC.iter().for_each(|name| rule(name, Action::Return(error(libc::EPERM))));
-        }
-        if !self.memory_files {
-            rule("memfd_create", gone);
-        }
-        self.look_at_names(rule);
-    }
-
-    /// Calls that make, replace or open names.
-    fn look_at_names(self, rule: &mut impl FnMut(&'static str, Action)) {
-        let watched = if self.watch == Watch::Off { ALLOW } else { NOTIFY };
-        let changing = if self.watch == Watch::Off { MAKING } else { CHANGING | MAKING };
-        let reading = if self.trace { NOTIFY } else { ALLOW };
-        for (name, flags) in [("open", 1), ("openat", 2)] {
-            let check = Check::Open { flags, mode: flags + 1, changing, otherwise: watched, reading };
-            rule(name, Action::Look(check));
-        }
-        for (name, argument) in [("creat", 1), ("mkdir", 1), ("mkdirat", 2)] {
-            rule(name, Action::Look(Check::NoneOfBits { argument, mask: SET_ID, otherwise: watched }));
-        }
-        for (name, mode) in [("mknod", 1), ("mknodat", 2)] {
-            rule(name, Action::Look(Check::Node { mode, otherwise: watched }));
-        }
-        if self.watch == Watch::Off {
-            return;
-        }
+        rules.add(RESOLVING, Action::Return(error(libc::ENOSYS)));
         let ask = Action::Return(NOTIFY);
-        MOVING.iter().for_each(|name| rule(name, ask));
+        for (name, flags) in OPENING {
+            let (changing, otherwise) = (CHANGING | MAKING, NOTIFY);
+            let reading = if self.trace { NOTIFY } else { ALLOW };
+            rules.add(
+                name,
+                Action::Look(Check::Open { flags, mode: flags + 1, changing, otherwise, reading }),
+            );
+        }
+        MAKING_NAMES.iter().chain(&NODES).for_each(|(name, _)| rules.add(name, ask));
+        MOVING.iter().for_each(|name| rules.add(name, ask));
         if self.watch == Watch::MakingAndRemoving {
-            ["unlink", "unlinkat", "rmdir"].iter().for_each(|name| rule(name, ask));
+            REMOVING.iter().for_each(|name| rules.add(name, ask));
         }
         // The broker reads names from the caller's memory, so callers stay readable; and it acts with the
         // rights of the launch, so that no caller may believe it has fewer.
-        rule("prctl", none_of(0, SET_DUMPABLE, error(0)));
-        rule("landlock_create_ruleset", Action::Return(error(libc::EOPNOTSUPP)));
+        rules.add("prctl", none_of(0, SET_DUMPABLE, error(0)));
+        rules.add("landlock_create_ruleset", Action::Return(error(libc::EOPNOTSUPP)));
+        rules.assemble(Action::Return(ALLOW))
     }
+
+    /// Whether there is a broker.
+    fn is_watched(self) -> bool {
+        self.watch != Watch::Off
+    }
+
+    /// Calls whose arguments decide, or that only some plans refuse.
+    fn look_at(self, rules: &mut Rules) {
+        let gone = Action::Return(error(libc::ENOSYS));
+        let bits = |argument, mask| Action::Look(Check::NoneOfBits { argument, mask });
+        rules.add("clone", bits(0, NAMESPACES));
+        rules.add("unshare", bits(0, NAMESPACES | NEW_TIME));
+        rules.add("ioctl", none_of(1, TERMINAL_TRICKS, error(libc::EPERM)));
+        for (name, argument) in [("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)] {
+            rules.add(name, bits(argument, SET_ID));
+        }
+        // Only one's own limits: the keeper is a process of the same user.
+        rules.add("prlimit64", Action::Look(Check::OneOf { argument: 0, values: &[0] }));
+        rules.add("personality", Action::Look(Check::OneOf { argument: 0, values: PERSONALITIES }));
+        rules.add("socket", Action::Look(Check::Socket { unix: self.unix, inet: self.inet }));
+        if !self.is_watched() {
+            rules.add(RESOLVING, gone);
+        }
+        if !self.ipc {
+            IPC.iter().for_each(|name| rules.add(name, Action::Return(error(libc::EPERM))));
+        }
+        if !self.memory_files {
+            rules.add("memfd_create", gone);
+        }
+        for (name, flags) in OPENING {
+            let (otherwise, reading) = (ALLOW, ALLOW);
+            let check = Check::Open { flags, mode: flags + 1, changing: MAKING, otherwise, reading };
+            rules.add(name, Action::Look(check));
+        }
+        for (name, mode) in MAKING_NAMES {
+            rules.add(name, bits(mode, SET_ID));
+        }
+        for (name, mode) in NODES {
+            rules.add(name, Action::Look(Check::Node { mode }));
+        }
+    }
+}
+
+/// What happens to which call, while it is being gathered.
+struct Rules {
+    arch: Arch,
+    sheet: Sheet,
+    numbers: Vec<(u32, u8)>,
+}
+
+impl Rules {
+    fn new(arch: Arch) -> Self {
+        Self { arch, sheet: Sheet::default(), numbers: Vec::with_capacity(160) }
+    }
+
+    fn add(&mut self, name: &str, action: Action) {
+        self.add_number(table::number(name, self.arch), action);
+    }
+
+    fn add_number(&mut self, number: Option<u32>, action: Action) {
+        if let Some(number) = number {
+            self.numbers.push((number, self.sheet.colour(action)));
+        }
+    }
+
+    /// The program; numbers that the table does not know lead to `unknown`, all others are allowed.
+    fn assemble(mut self, unknown: Action) -> Vec<Instruction> {
+        self.numbers.sort_unstable();
+        let allow = self.sheet.colour(Action::Return(ALLOW));
+        self.sheet.mark(0, allow);
+        for (number, colour) in self.numbers {
+            self.sheet.mark(number, colour);
+            self.sheet.mark(number + 1, allow);
+        }
+        let unknown = self.sheet.colour(unknown);
+        self.sheet.mark(NEWEST + 1, unknown);
+        let foreign_bit = match self.arch {
+            Arch::X86_64 => Some(0x4000_0000),
+            Arch::Aarch64 => None,
+        };
+        assemble::assemble(self.arch.audit(), foreign_bit, &self.sheet)
+    }
+}
+
+fn refusal_of(refusal: &Refusal) -> Action {
+    Action::Return(error(refusal.errno))
 }
 
 fn none_of(argument: u32, values: &'static [u32], answer: u32) -> Action {
