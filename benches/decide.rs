@@ -62,7 +62,7 @@ capabilities:
   - fs.write: {in: /w/app, paths: [src, tests, \"docs/**\"]}
   - fs.write: {in: /w/app/target}
   - fs.delete: {in: /w/app/target}
-  - net.get: {hosts: [\"*.github.com\", crates.io, \"*.docs.rs\"]}
+  - net.get: {hosts: [\"*.github.com\", packages.example.org, \"*.docs.rs\"]}
   - net.get: {hosts: [api.example.dev]}
   - net.post: {hosts: [\"api.example.dev:443\"]}
   - net.put: {hosts: [api.example.dev]}
@@ -70,7 +70,7 @@ capabilities:
   - proc.exec: {in: /w/app, patterns: [\"git log *\", \"git diff *\", \"git status\"]}
   - proc.exec: {in: /w/app, patterns: [\"cargo test *\", \"cargo build *\"]}
   - proc.exec{in=/w/app,cmds=[/usr/bin/python3]}
-  - net.get{hosts=[static.crates.io]}
+  - net.get{hosts=[static.example.org]}
   - proc.eval: {in: /w/app/scripts}
 limits: {wall: 10m, memory: 2GiB}
 env: [LANG, TERM]
