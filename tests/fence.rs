@@ -209,6 +209,21 @@ fn a_repository_made_inside_holds_nothing_that_git_would_run() {
 }
 
 #[test]
+fn a_worktree_is_fine_and_a_file_that_leads_git_astray_is_told() {
+    let bench = Bench::new("astray");
+    bench.shell_line("git init -q . && git -c user.name=a -c user.email=b commit -q --allow-empty -m m");
+    bench.open_record("");
+    let run = bench.sh("git worktree add -q tree && cat tree/.git");
+    assert!(run.status == 0 && !run.stderr.contains("sbx:"), "{}", run.stderr);
+    let run = bench.sh("mkdir lib prepared; echo 'gitdir: ../prepared' > lib/.git");
+    assert!(
+        run.stderr.contains("lib/.git leads git to settings of the command's own making"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
 fn a_repository_that_stands_is_not_changed_by_moving_it_about() {
     let bench = Bench::new("moving");
     bench.shell_line("git init -q pkg; git init -q ex");

@@ -47,7 +47,7 @@ pub enum Verb {
     Write,
     /// Taking it away; it was refused.
     Remove,
-    /// Making a directory under which names are protected; it was made.
+    /// Making something that leads on to protected names; it was made.
     Made,
 }
 

@@ -12,8 +12,36 @@ const MAX_CONFIG: u64 = 256 << 10;
 /// What is worth knowing before using git in repositories that the launch made. git itself is not asked.
 #[must_use]
 pub fn armed_repositories(acts: &[Act]) -> Vec<String> {
-    let made = acts.iter().filter(|act| act.verb == Verb::Made && act.path.ends_with(".git"));
-    made.flat_map(|act| active_hooks(&act.path).into_iter().chain(running_settings(&act.path))).collect()
+    let made = acts.iter().filter(|act| act.verb == Verb::Made).map(|act| act.path.as_path());
+    made.flat_map(|path| {
+        let mut found = active_hooks(path);
+        found.extend(running_settings(path));
+        found.extend(redirection(path));
+        found
+    })
+    .collect()
+}
+
+/// Files that lead git elsewhere, when that is not where git itself would have them lead.
+fn redirection(file: &Path) -> Option<String> {
+    let small = fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_CONFIG);
+    let text = small.then(|| fs::read_to_string(file).ok())??;
+    let usual = if file.ends_with(".git") {
+        let target =
+            text.trim().strip_prefix("gitdir:").map(|target| file.with_file_name("").join(target.trim()));
+        target.is_some_and(|target| is_part_of_a_repository(&sbx_platform::path::normalize(&target)))
+    } else if file.ends_with("commondir") {
+        text.trim() == "../.."
+    } else {
+        true
+    };
+    (!usual).then(|| format!("the new {} leads git to settings of the command's own making", file.display()))
+}
+
+/// `…/.git/worktrees/NAME` or `…/.git/modules/…`.
+fn is_part_of_a_repository(path: &Path) -> bool {
+    let mut parents = path.ancestors().skip(1);
+    parents.any(|above| above.ends_with(".git/worktrees") || above.ends_with(".git/modules"))
 }
 
 fn active_hooks(git: &Path) -> Vec<String> {
@@ -62,6 +90,23 @@ fn is_harmless(key: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_leads_git_astray_is_told_of() {
+        let dir = std::env::temp_dir().join(format!("sbx-redirect-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let file = dir.join(".git");
+        for (text, told) in [
+            ("gitdir: /w/.git/worktrees/x\n", false),
+            ("gitdir: ../.git/modules/a/b\n", false),
+            ("gitdir: prepared\n", true),
+            ("x", true),
+        ] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(redirection(&file).is_some(), told, "{text}");
+        }
+        fs::remove_dir_all(dir).unwrap();
+    }
 
     #[test]
     fn settings_that_run_code_are_told_apart() {

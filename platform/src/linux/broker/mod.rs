@@ -66,7 +66,7 @@ impl<'k> Broker<'k> {
             return Some(Answer::Continue);
         }
         let result = self.dispatch(call, &caller);
-        if result.is_ok() && call.name().starts_with("mkdir") && self.hands.made_a_start() {
+        if result.is_ok() && self.hands.made_a_start() {
             self.trace.note(call, &caller, self.hands.resolver(), Verb::Made);
         }
         if let Err(error) = &result

@@ -42,9 +42,9 @@ impl<'p> Hands<'p> {
         Ok(Self { protected, own: Own::default(), last_made: None, resolver, masks: Vec::new() })
     }
 
-    /// Whether the directory made last is one under which names are protected.
+    /// Whether what was made or written last leads on to protected names.
     pub(super) fn made_a_start(&mut self) -> bool {
-        self.last_made.take().is_some_and(|path| self.protected.starts_a_name(&path))
+        self.last_made.take().is_some_and(|path| self.protected.leads_on(&path))
     }
 
     /// What resolves names.
@@ -143,6 +143,7 @@ impl<'p> Hands<'p> {
         if !self.protected.allows_change(&spot.path, &self.own, Change::Write) {
             return Err(errno(libc::EACCES));
         }
+        self.last_made = Some(spot.path.clone());
         let flags = flags | libc::O_NOFOLLOW | libc::O_NOCTTY;
         match kind {
             Some(libc::S_IFIFO) => {

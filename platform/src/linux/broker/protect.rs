@@ -122,10 +122,16 @@ impl Protected {
         !self.names.is_empty() || !self.held_here.is_empty()
     }
 
-    /// Whether protected names of several parts start with the last part of `path`.
-    pub(super) fn starts_a_name(&self, path: &Path) -> bool {
-        let starting = path.file_name().and_then(|name| self.by_first.get(name));
-        starting.into_iter().flatten().any(|index| self.names[*index].components.len() > 1)
+    /// Whether protected names of several parts start with the last part of `path`, or one of them that may hold
+    /// anything when new ends with it: worth telling afterwards.
+    pub(super) fn leads_on(&self, path: &Path) -> bool {
+        let Some(last) = path.file_name() else { return false };
+        let several = |name: &&ProtectedName| name.components.len() > 1;
+        let mut starting = self.by_first.get(last).into_iter().flatten().map(|index| &self.names[*index]);
+        let mut ending =
+            self.names.iter().filter(several).filter(|name| name.inside_new == InsideNew::Anything);
+        starting.any(|name| several(&name))
+            || ending.any(|name| name.components.last().is_some_and(|part| part == last))
     }
 
     /// Where the process list is.

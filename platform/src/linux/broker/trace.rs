@@ -19,8 +19,8 @@ use crate::report::{Act, Verb};
 
 /// Files that are told of at most when someone listens all the time.
 const MOST: usize = 4096;
-/// Refusals that are told of at most when they are only read at the end: they must fit into the line.
-const FEW: usize = 32;
+/// How many of a kind are told of at most when they are only read at the end: they must fit into the line.
+const FEW: usize = 64;
 
 /// Tells of files.
 #[derive(Debug)]
@@ -41,8 +41,9 @@ impl<'k> Trace<'k> {
         for (dirfd, name) in names(call) {
             let Some(path) = asked(caller, resolver, dirfd, name) else { continue };
             let act = Act { verb, path };
+            let alike = self.told.iter().filter(|told| told.verb == verb).count();
             let most = if self.all { MOST } else { FEW };
-            if self.told.len() < most && self.told.insert(act.clone()) {
+            if alike < most && self.told.insert(act.clone()) {
                 let _ = socket::send(self.line, &Message::Asked(act).encode(), None);
             }
         }
