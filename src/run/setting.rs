@@ -6,7 +6,7 @@ use crate::manifest::{
     read_source,
 };
 use crate::policy::Policy;
-use crate::text::{Problem, Severity, Source, render_all};
+use crate::text::{Problem, Severity, render_all};
 use std::env;
 use std::path::{Path, PathBuf};
 
@@ -132,12 +132,6 @@ impl Setting {
             }
             None => facts,
         }
-    }
-
-    /// The text a problem of this agent points into.
-    #[must_use]
-    pub fn source(agent: &Agent) -> &Source {
-        agent.manifest.source()
     }
 }
 

@@ -201,6 +201,10 @@ fn denied(denial: &Denial) -> Value {
 
 fn decided(vector: &Value) -> Value {
     let facts = facts(vector);
+    let source = Source::new("agent", manifest_text(&vector["input"]));
+    if let (None, problems) = Manifest::parse(source, &facts) {
+        return json!({ "startup": "fail", "error": problems.first().map(|problem| problem.code.name()) });
+    }
     let (policy, _) = policy(&vector["input"], &facts);
     let mut request = vector["request"].clone();
     if request.get("redirect_to").is_some() {
