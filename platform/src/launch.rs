@@ -8,14 +8,14 @@ use std::ffi::OsString;
 
 use crate::backend::Backend;
 use crate::error::PlatformError;
-use crate::plan::Plan;
+use crate::plan::{Pipe, Plan};
 use crate::probe::Probe;
 use crate::report::Outcome;
 
 #[cfg(target_os = "linux")]
-pub use crate::linux::spawn::{Child, Pipe};
+pub use crate::linux::spawn::Child;
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::{Child, Pipe};
+pub use elsewhere::Child;
 
 /// Runs `plan` behind `backend` (`None` for the strongest that works) and waits until nothing of it is left.
 ///
@@ -90,15 +90,6 @@ mod elsewhere {
     use std::io;
 
     use super::{Backend, Outcome, PlatformError};
-
-    /// What a spawned command's descriptors are.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Pipe {
-        /// A new pipe.
-        New,
-        /// The parent's own descriptor.
-        Inherit,
-    }
 
     /// A launch under way; there is none on this platform.
     #[derive(Debug)]

@@ -35,7 +35,7 @@ pub mod text;
 
 pub use backend::{Backend, Enforcement, Guarantee};
 pub use error::PlatformError;
-pub use launch::{Child, Pipe, ids, launch, probe, refused_calls, spawn, take_over};
-pub use plan::Plan;
+pub use launch::{Child, ids, launch, probe, refused_calls, spawn, take_over};
+pub use plan::{Pipe, Plan};
 pub use probe::Probe;
 pub use report::{End, Outcome};

@@ -269,6 +269,15 @@ pub enum Stdio {
     Pty,
 }
 
+/// What one descriptor of a command that is started and left running is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pipe {
+    /// A new pipe, the other end being with whoever started it.
+    New,
+    /// The parent's own descriptor, handed in or relayed as the plan says.
+    Inherit,
+}
+
 /// What of a network there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -14,7 +14,7 @@ use libc::{c_char, c_int, c_void, pid_t};
 use crate::backend::Backend;
 use crate::error::PlatformError;
 use crate::linux::sys::{check_int, fd, number, process, signal};
-use crate::plan::Plan;
+use crate::plan::{Pipe, Plan};
 use crate::report::Outcome;
 use crate::text;
 
@@ -25,15 +25,6 @@ pub(crate) const PLAN: RawFd = 3;
 pub(crate) const LEASH: RawFd = 4;
 pub(crate) const STATUS: RawFd = 5;
 const STACK: usize = 64 << 10;
-
-/// What a spawned command's descriptors are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pipe {
-    /// A new pipe, the other end being in the [`Child`].
-    New,
-    /// The parent's own descriptor, handed in or relayed as the plan says.
-    Inherit,
-}
 
 /// A launch under way in a process of its own.
 #[derive(Debug)]
