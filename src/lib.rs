@@ -21,6 +21,7 @@
 //! what it needs to know of the world is handed in as [`Facts`].
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod capability;
 pub mod cli;
 pub mod decide;

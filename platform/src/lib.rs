@@ -20,6 +20,7 @@
 //! ```
 
 pub mod backend;
+pub mod door;
 pub mod elf;
 pub mod error;
 #[cfg(all(target_os = "linux", feature = "test-hooks"))]

@@ -279,11 +279,22 @@ pub enum Pipe {
 }
 
 /// What of a network there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Network {
     /// A network of its own with nothing but a loopback device.
     None,
+    /// A network of its own whose only ways out are the [`crate::door::Doors`].
+    Gateway(Gateway),
+}
+
+/// What is to come out of a fenced network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gateway {
+    /// Ports that may be asked for; they get listeners where connections cannot be redirected.
+    pub ports: Vec<u16>,
+    /// Ports of the command that are to be reached from outside.
+    pub published: Vec<u16>,
 }
 
 /// Which files can be executed.

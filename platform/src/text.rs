@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::backend::Guarantee;
 use crate::error::PlatformError;
 use crate::plan::{
-    Access, Code, Exec, Identity, InsideNew, Limits, MountOp, Network, Place, Plan, ProtectedName, Rights,
+    Access, Code, Exec, Identity, InsideNew, Limits, MountOp, Gateway, Network, Place, Plan, ProtectedName, Rights,
     Stdio, UnixSockets,
 };
 
@@ -66,7 +66,12 @@ pub fn write(plan: &Plan) -> String {
         line("pass", &[number.to_string().as_ref()]);
     }
     line("stdio", &[stdio_word(plan.stdio).as_ref()]);
-    line("network", &[network_word(plan.network).as_ref()]);
+    match &plan.network {
+        Network::None => line("network", &["none".as_ref()]),
+        Network::Gateway(Gateway { ports, published }) => {
+            line("network", &["gateway".as_ref(), numbers(ports).as_ref(), numbers(published).as_ref()]);
+        }
+    }
     line("exec", &[exec_word(plan.exec).as_ref()]);
     line("unix", &[unix_word(plan.unix_sockets).as_ref()]);
     line("hostname", &[plan.hostname.as_ref()]);
@@ -171,7 +176,11 @@ fn read_line(line: &str, plan: &mut Plan) -> Option<()> {
         ("stdio", [_]) => {
             plan.stdio = find([Stdio::Inherit, Stdio::Capture, Stdio::Pty], stdio_word, text(0)?)?;
         }
-        ("network", [_]) => plan.network = find([Network::None], network_word, text(0)?)?,
+        ("network", [none]) if none == "none" => plan.network = Network::None,
+        ("network", [gateway, _, _]) if gateway == "gateway" => {
+            let (ports, published) = (read_numbers(text(1)?)?, read_numbers(text(2)?)?);
+            plan.network = Network::Gateway(Gateway { ports, published });
+        }
         ("exec", [_]) => plan.exec = find([Exec::Open, Exec::Listed], exec_word, text(0)?)?,
         ("unix", [_]) => {
             plan.unix_sockets = find([UnixSockets::PairsOnly, UnixSockets::Allowed], unix_word, text(0)?)?;
@@ -227,10 +236,12 @@ fn stdio_word(stdio: Stdio) -> &'static str {
     }
 }
 
-fn network_word(network: Network) -> &'static str {
-    match network {
-        Network::None => "none",
-    }
+fn numbers(ports: &[u16]) -> String {
+    ports.iter().map(u16::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn read_numbers(text: &str) -> Option<Vec<u16>> {
+    text.split_whitespace().map(|port| port.parse().ok()).collect()
 }
 
 fn exec_word(exec: Exec) -> &'static str {

@@ -1,0 +1,62 @@
+//! The doors between a fenced network and whoever serves it.
+//!
+//! Answers for the vocabulary: what sockets come out of a launch, and how a connection's destination is told.
+//! It leaves making the sockets to the backends and every decision about names to whoever serves them.
+//! Invariant: a socket of a door belongs to the fence's own network; serving it is the only way out of there.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+
+/// How connections come to the doors; each way is a guarantee by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Every TCP connection and every question of port 53 is led to one door by rules inside.
+    Redirected,
+    /// One listener for every port in [`crate::plan::Gateway::ports`]; other ports are refused at once.
+    PerPort,
+    /// No network of its own: the launcher connects the command's own sockets to the door.
+    OnBehalf,
+}
+
+/// Where a connection was meant to go.
+pub trait Destinations: Send + Sync + std::fmt::Debug {
+    /// The address the command asked for, or `None` when this connection was not made by the command.
+    fn of(&self, stream: &TcpStream) -> Option<SocketAddr>;
+}
+
+/// The sockets that come out of one launch, to be served until they hang up.
+#[derive(Debug)]
+pub struct Doors {
+    /// How connections come here.
+    pub way: Way,
+    /// Where connections arrive whose destination is asked of [`Doors::destinations`].
+    pub streams: Vec<TcpListener>,
+    /// Where names are asked for by datagram.
+    pub names: Vec<UdpSocket>,
+    /// Where names are asked for by stream.
+    pub name_streams: Vec<TcpListener>,
+    /// Where programs come that were told of a proxy; HTTP, CONNECT and SOCKS5h on one port.
+    pub proxy: Option<TcpListener>,
+    /// Tells a connection's destination.
+    pub destinations: Box<dyn Destinations>,
+    /// Reaches ports inside, for [`crate::plan::Gateway::published`].
+    pub inward: Option<Box<dyn Inward>>,
+}
+
+/// Connects from outside to a port the command listens on inside.
+pub trait Inward: Send + Sync + std::fmt::Debug {
+    /// A stream to that port inside.
+    ///
+    /// # Errors
+    /// When nothing listens there, or no more connections can be had.
+    fn connect(&self, port: u16) -> io::Result<TcpStream>;
+}
+
+/// Whoever serves the doors of a launch.
+pub trait Porter {
+    /// Takes the doors once, before the command starts; serves them from threads of its own.
+    ///
+    /// # Errors
+    /// The launch is given up.
+    fn open(&mut self, doors: Doors) -> io::Result<()>;
+}
