@@ -43,6 +43,10 @@ pub struct Child {
     reaped: bool,
 }
 
+/// What a launch hangs on; dropping it ends the launch at once.
+#[derive(Debug)]
+pub struct Leash(#[expect(dead_code, reason = "held, so that the launcher sees it let go")] OwnedFd);
+
 impl Child {
     /// The launcher's process number.
     #[must_use]
@@ -61,6 +65,11 @@ impl Child {
     /// Ends everything at once.
     pub fn kill(&mut self) {
         self.leash = None;
+    }
+
+    /// Hands out the leash: letting go of it ends everything, while another thread waits.
+    pub fn leash(&mut self) -> Option<Leash> {
+        self.leash.take().map(Leash)
     }
 
     /// Waits until nothing of the launch is left.
