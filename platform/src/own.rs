@@ -23,7 +23,7 @@ impl PrivateDir {
     /// When it is a link or no directory, belongs to another user, or is open to others.
     pub fn make(path: &Path) -> io::Result<Self> {
         match DirBuilder::new().mode(0o700).create(path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Self::open(path),
         }
     }
