@@ -38,7 +38,7 @@ pub enum RunError {
 /// When the command or the fence cannot be had; nothing has run then.
 pub fn run(permit: &Permit<'_>, invocation: &Invocation, backend: Option<Backend>) -> Result<Ran, RunError> {
     let lowered = lower(permit, invocation, &Live)?;
-    let outcome = sbx_platform::launch(&lowered.plan, backend)?;
+    let outcome = sbx_platform::launch(&lowered.plan, backend, None)?;
     let warnings = armed_repositories(&outcome.acts);
     Ok(Ran { outcome, remarks: lowered.remarks, warnings })
 }
