@@ -72,7 +72,7 @@ impl Policy {
         roots.sort();
         roots.dedup();
         let placed = roots.into_iter().filter_map(|root| self.place_requirement(need, root).ok());
-        placed.filter(|part| !part.is_inert() && covers_grant(self, part)).collect()
+        placed.filter(|part| !part.is_inert() && !part.clamped && covers_grant(self, part)).collect()
     }
 }
 
