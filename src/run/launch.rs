@@ -55,7 +55,7 @@ pub fn start(
     stdio: [Pipe; 3],
 ) -> Result<Child, RunError> {
     let lowered = lower(permit, invocation, host)?;
-    Ok(sbx_platform::spawn(&lowered.plan, backend, stdio)?)
+    Ok(sbx_platform::spawn(&lowered.plan, backend, stdio, None)?)
 }
 
 /// The status a shell would see: the command's own, 128+n for a signal, 124 for a time limit, 125 when the
