@@ -40,7 +40,7 @@ pub use yaml::{Node, NodeKind};
 pub(crate) use config::{BACKENDS, KEYS as CONFIG_KEYS};
 pub(crate) use record::{MAX_AGENT_ID, is_agent_id};
 pub(crate) use render::record as render_record;
-pub(crate) use sections::{MCP_KEYS, RISK_KEYS};
+pub(crate) use sections::{MCP_KEYS, RISK_KEYS, duration};
 pub(crate) use write::create as create_file;
 pub(crate) use yaml::parse as parse_yaml;
 

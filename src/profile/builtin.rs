@@ -24,6 +24,7 @@ pub const FILES: &[File] = files! { base:
     "base/shared-hosts.txt",
     "commands/helpers.txt",
     "providers/tools.txt",
+    "tools/evaluators.txt",
 };
 
 /// The text of a built-in agent's record.

@@ -3,12 +3,14 @@
 //! Invariant: every file under `profiles/` is registered here; a test says so.
 
 mod builtin;
+mod evaluators;
 mod hosts;
 mod protected;
 mod providers;
 mod system;
 
 pub use builtin::{BUILTIN_AGENTS, FILES, File, agent};
+pub use evaluators::{EVALUATORS, Evaluation, Evaluator, evaluator};
 pub use hosts::{SHARED_HOSTS, is_public_suffix};
 pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
 pub use providers::{Narrowing, PROVIDER_TOOLS, ProviderTool};
