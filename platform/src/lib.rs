@@ -15,7 +15,7 @@
 //!     code: Code::Allowed,
 //! });
 //! plan.rights.push(Place { path: "/usr".into(), rights: Rights::READ | Rights::LIST | Rights::EXECUTE });
-//! let outcome = launch(&plan, Some(Backend::Native))?;
+//! let outcome = launch(&plan, Some(Backend::Native), None)?;
 //! # Ok::<(), sbx_platform::PlatformError>(())
 //! ```
 

@@ -69,7 +69,7 @@ fn carry_out(
     backend: Option<Backend>,
 ) -> Result<Ran, RunError> {
     let lowered = lower(permit, invocation, &Live)?;
-    let outcome = sbx_platform::launch(&lowered.plan, backend)?;
+    let outcome = sbx_platform::launch(&lowered.plan, backend, None)?;
     let warnings = armed_repositories(&outcome.acts);
     Ok(Ran { outcome, remarks: lowered.remarks, warnings })
 }
