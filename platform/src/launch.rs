@@ -14,9 +14,9 @@ use crate::probe::Probe;
 use crate::report::Outcome;
 
 #[cfg(target_os = "linux")]
-pub use crate::linux::spawn::Child;
+pub use crate::linux::spawn::{Child, Leash};
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::Child;
+pub use elsewhere::{Child, Leash};
 
 /// Runs `plan` behind `backend` (`None` for the strongest that works) and waits until nothing of it is left.
 ///
@@ -116,7 +116,16 @@ mod elsewhere {
         never: std::convert::Infallible,
     }
 
+    /// What a launch hangs on; there is none on this platform.
+    #[derive(Debug)]
+    pub struct Leash(std::convert::Infallible);
+
     impl Child {
+        /// Hands out the leash.
+        pub fn leash(&mut self) -> Option<Leash> {
+            match self.never {}
+        }
+
         /// The launcher's process number.
         #[must_use]
         pub fn id(&self) -> u32 {

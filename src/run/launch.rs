@@ -3,9 +3,9 @@
 use super::live::Live;
 use super::repositories::armed_repositories;
 use crate::decide::Permit;
-use crate::plan::{Invocation, LowerError, lower};
+use crate::plan::{Host, Invocation, LowerError, lower};
 use sbx_platform::report::{Limit, Step};
-use sbx_platform::{Backend, End, Outcome, PlatformError};
+use sbx_platform::{Backend, Child, End, Outcome, Pipe, PlatformError};
 use serde_json::{Value, json};
 
 /// A launch that ended, with what is worth saying about it.
@@ -41,6 +41,21 @@ pub fn run(permit: &Permit<'_>, invocation: &Invocation, backend: Option<Backend
     let outcome = sbx_platform::launch(&lowered.plan, backend, None)?;
     let warnings = armed_repositories(&outcome.acts);
     Ok(Ran { outcome, remarks: lowered.remarks, warnings })
+}
+
+/// Starts a permitted command in a launcher process of its own, with pipes, and returns at once.
+///
+/// # Errors
+/// When the command cannot be carried out here, or no launcher can be started.
+pub fn start(
+    permit: &Permit<'_>,
+    invocation: &Invocation,
+    backend: Option<Backend>,
+    host: &dyn Host,
+    stdio: [Pipe; 3],
+) -> Result<Child, RunError> {
+    let lowered = lower(permit, invocation, host)?;
+    Ok(sbx_platform::spawn(&lowered.plan, backend, stdio, None)?)
 }
 
 /// The status a shell would see: the command's own, 128+n for a signal, 124 for a time limit, 125 when the

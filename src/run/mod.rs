@@ -7,7 +7,7 @@ mod repositories;
 mod setting;
 
 pub use explain::refused;
-pub use launch::{Ran, RunError, exit_status, outcome_json, run};
+pub use launch::{Ran, RunError, exit_status, outcome_json, run, start};
 pub use live::Live;
 pub use repositories::armed_repositories;
 pub use setting::{Agent, Setting, SettingError};

@@ -48,6 +48,10 @@ pub struct Child {
     reaped: bool,
 }
 
+/// What a launch hangs on; dropping it ends the launch at once.
+#[derive(Debug)]
+pub struct Leash(#[expect(dead_code, reason = "held, so that the launcher sees it let go")] OwnedFd);
+
 impl Child {
     /// The launcher's process number.
     #[must_use]
@@ -66,6 +70,11 @@ impl Child {
     /// Ends everything at once.
     pub fn kill(&mut self) {
         self.leash = None;
+    }
+
+    /// Hands out the leash: letting go of it ends everything, while another thread waits.
+    pub fn leash(&mut self) -> Option<Leash> {
+        self.leash.take().map(Leash)
     }
 
     /// Waits until nothing of the launch is left.
