@@ -1,7 +1,9 @@
 //! Runs a permitted command behind the fence and says how it ended.
 
 use super::live::Live;
+use super::record;
 use super::repositories::armed_repositories;
+use crate::audit::{Sink, new_session};
 use crate::decide::Permit;
 use crate::plan::{Host, Invocation, LowerError, lower};
 use sbx_platform::report::{Limit, Step};
@@ -30,13 +32,42 @@ pub enum RunError {
     /// The fence cannot be had here.
     #[error(transparent)]
     Platform(#[from] PlatformError),
+    /// It could not be recorded, and what cannot be recorded is not run.
+    #[error("the launch cannot be recorded, so nothing was run")]
+    Audit(#[source] std::io::Error),
 }
 
-/// Runs a permitted command and waits until nothing of it is left.
+/// Runs a permitted command and waits until nothing of it is left. Its launch and its end are recorded.
 ///
 /// # Errors
-/// When the command or the fence cannot be had; nothing has run then.
-pub fn run(permit: &Permit<'_>, invocation: &Invocation, backend: Option<Backend>) -> Result<Ran, RunError> {
+/// When the command or the fence cannot be had, or the launch cannot be recorded; nothing has run then.
+pub fn run(
+    permit: &Permit<'_>,
+    invocation: &Invocation,
+    backend: Option<Backend>,
+    audit: &dyn Sink,
+) -> Result<Ran, RunError> {
+    let id = new_session();
+    let agent = permit.policy().agent();
+    audit.record(record::launch(permit, &id, backend)).map_err(RunError::Audit)?;
+    let ran = carry_out(permit, invocation, backend);
+    let events = match &ran {
+        Ok(ran) => record::ended(agent, &id, &ran.outcome),
+        Err(error) => vec![record::failed(agent, &id, error.exit_status(), &error.to_string())],
+    };
+    let unrecorded = events.into_iter().find_map(|event| audit.record(event).err());
+    ran.map(|ran| Ran {
+        // What has run has run: its end is told without the log, and the next launch will not begin.
+        warnings: ran.warnings.into_iter().chain(unrecorded.map(|error| error.to_string())).collect(),
+        ..ran
+    })
+}
+
+fn carry_out(
+    permit: &Permit<'_>,
+    invocation: &Invocation,
+    backend: Option<Backend>,
+) -> Result<Ran, RunError> {
     let lowered = lower(permit, invocation, &Live)?;
     let outcome = sbx_platform::launch(&lowered.plan, backend, None)?;
     let warnings = armed_repositories(&outcome.acts);
@@ -84,7 +115,7 @@ impl RunError {
         match self {
             Self::Lower(LowerError::NotFound { .. }) => 127,
             Self::Lower(LowerError::NotExecutable(_)) => 126,
-            Self::Lower(_) | Self::Platform(_) => 125,
+            Self::Lower(_) | Self::Platform(_) | Self::Audit(_) => 125,
         }
     }
 }
