@@ -58,8 +58,10 @@ pub(super) fn launch(permit: &Permit<'_>, id: &str, backend: Option<Backend>) ->
             body["argv"] = argv.iter().map(|argument| argument.to_string_lossy()).collect();
             body["cwd"] = json!(cwd.as_deref().map(Path::to_string_lossy));
         }
-        Subject::Shell { text, cwd } => {
+        Subject::Shell { text, arguments, cwd } => {
             body["cmd"] = json!(text);
+            body["arguments"] =
+                arguments.iter().flatten().map(|argument| argument.to_string_lossy()).collect();
             body["cwd"] = json!(cwd.as_deref().map(Path::to_string_lossy));
         }
         Subject::Agent { .. } | Subject::Record { .. } | Subject::Path { .. } | Subject::Host { .. } => {}
