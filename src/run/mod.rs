@@ -3,11 +3,14 @@
 mod explain;
 mod launch;
 mod live;
+mod record;
 mod repositories;
 mod setting;
+pub mod tools;
 
 pub use explain::refused;
-pub use launch::{Ran, RunError, exit_status, outcome_json, run, start};
-pub use live::Live;
+pub use launch::{Ran, RunError, exit_status, outcome_json, record_end, run, run_on, start};
+pub use live::{Live, LiveFor};
+pub use record::{allowed, audit, denied};
 pub use repositories::armed_repositories;
 pub use setting::{Agent, Setting, SettingError};

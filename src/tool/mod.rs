@@ -14,6 +14,7 @@ mod need;
 mod param;
 mod params;
 mod problem;
+mod allowlist;
 mod provider;
 mod read;
 mod requirement;
@@ -28,6 +29,7 @@ pub use definition::{Action, Api, Constraints, KEPT, Layer, MOST_OUTPUT, Net, Ou
 pub use fields::TOOL_KEYS;
 pub use param::{Kind, MAX_VALUE, Param, Pattern, Surroundings};
 pub use problem::{CallFault, Fault, ToolCode};
+pub use allowlist::{Allowlist, GET_POLICY, body};
 pub use provider::{Offer, offers};
 pub use read::{Definitions, read_command, read_definitions, read_section};
 pub use requirement::{Unmet, unmet};
