@@ -154,8 +154,8 @@ impl Fence {
     ) -> Result<u8, CliError> {
         let setting = Setting::from_env()?;
         let agent = setting.agent(&self.agent)?;
-        let backend = self.backend(&setting)?;
-        let accepted = self.accepted()?;
+        let backend = chosen_backend(self.backend.as_deref(), &setting)?;
+        let accepted = known_guarantees(&self.allow_degraded)?;
         self.check_descriptors()?;
         let dir =
             self.dir.as_ref().map_or_else(|| setting.facts.cwd.clone(), |dir| setting.facts.cwd.join(dir));
@@ -209,29 +209,6 @@ impl Fence {
             }
         }
         Ok(())
-    }
-
-    fn backend(&self, setting: &Setting) -> Result<Option<Backend>, CliError> {
-        let name = self.backend.as_deref().or(setting.config.backend.as_deref()).unwrap_or("auto");
-        if name == "auto" {
-            return Ok(None);
-        }
-        Backend::from_name(name).map(Some).ok_or_else(|| {
-            CliError::new(format!("there is no backend `{name}` on this system"))
-                .hint("auto, native, bwrap or landlock; `auto` takes the strongest that works")
-        })
-    }
-
-    fn accepted(&self) -> Result<Vec<String>, CliError> {
-        let unknown = self.allow_degraded.iter().find(|name| Guarantee::from_name(name).is_none());
-        match unknown {
-            None => Ok(self.allow_degraded.clone()),
-            Some(name) => {
-                let names: Vec<&str> = Guarantee::ALL.iter().map(|guarantee| guarantee.name()).collect();
-                Err(CliError::new(format!("there is no guarantee `{name}`"))
-                    .hint(format!("they are {}", names.join(", "))))
-            }
-        }
     }
 
     fn report(&self, ui: &Ui, ran: &Ran, refused: &[Denial]) -> Result<u8, CliError> {
@@ -316,5 +293,29 @@ fn explain(error: &RunError) -> CliError {
             cli.hint("user namespaces, bubblewrap or Landlock would each do")
         }
         _ => cli,
+    }
+}
+
+/// The backend of a name, the configuration's when none is given.
+pub(super) fn chosen_backend(name: Option<&str>, setting: &Setting) -> Result<Option<Backend>, CliError> {
+    let name = name.or(setting.config.backend.as_deref()).unwrap_or("auto");
+    if name == "auto" {
+        return Ok(None);
+    }
+    Backend::from_name(name).map(Some).ok_or_else(|| {
+        CliError::new(format!("there is no backend `{name}` on this system"))
+            .hint("auto, native, bwrap or landlock; `auto` takes the strongest that works")
+    })
+}
+
+/// Guarantees by name, all of which exist.
+pub(super) fn known_guarantees(names: &[String]) -> Result<Vec<String>, CliError> {
+    match names.iter().find(|name| Guarantee::from_name(name).is_none()) {
+        None => Ok(names.to_vec()),
+        Some(name) => {
+            let known: Vec<&str> = Guarantee::ALL.iter().map(|guarantee| guarantee.name()).collect();
+            Err(CliError::new(format!("there is no guarantee `{name}`"))
+                .hint(format!("they are {}", known.join(", "))))
+        }
     }
 }

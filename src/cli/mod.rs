@@ -13,6 +13,7 @@ mod explain;
 mod new;
 mod offers;
 mod schema;
+mod tools;
 mod ui;
 
 pub use error::CliError;
@@ -70,6 +71,9 @@ enum Command {
     /// List skills, or say what one still needs.
     #[command(subcommand)]
     Skills(offers::Skills),
+    /// Name commands with checked values, and run them or leave them running.
+    #[command(subcommand)]
+    Tools(tools::Tools),
     /// Show what an agent may be given on the model provider's side.
     ProviderTools(offers::ProviderTools),
     /// Print JSON Schemas of what sbx reads and writes.
@@ -146,6 +150,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Check(command) => command.run(ui),
         Command::Explain(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
+        Command::Tools(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),
         Command::Schema(command) => command.run(ui),
         Command::Completions(command) => command.run(ui),

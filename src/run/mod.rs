@@ -5,6 +5,7 @@ mod launch;
 mod live;
 mod record;
 mod repositories;
+pub mod session;
 mod setting;
 pub mod tools;
 

@@ -92,10 +92,18 @@ impl Tool {
     }
 
     /// Every value, checked; defaults where nothing is given.
-    fn values(&self, given: &Given, around: &Surroundings<'_>) -> Result<BTreeMap<String, String>, CallFault> {
+    fn values(
+        &self,
+        given: &Given,
+        around: &Surroundings<'_>,
+    ) -> Result<BTreeMap<String, String>, CallFault> {
         if let Some((name, _)) = given.values.iter().find(|(name, _)| self.param(name).is_none()) {
             let known: Vec<&str> = self.params.iter().map(|param| param.name.as_str()).collect();
-            let wanted = if known.is_empty() { "no values at all".to_owned() } else { format!("one of {}", known.join(", ")) };
+            let wanted = if known.is_empty() {
+                "no values at all".to_owned()
+            } else {
+                format!("one of {}", known.join(", "))
+            };
             return Err(CallFault::new(ToolCode::UnknownParam, wanted).param(name));
         }
         let mut values = BTreeMap::new();
@@ -109,7 +117,9 @@ impl Tool {
                     values.insert(param.name.clone(), param.check(&text, around)?);
                 }
                 None if param.optional => {}
-                None => return Err(CallFault::new(ToolCode::MissingParam, param.kind.wanted()).param(&param.name)),
+                None => {
+                    return Err(CallFault::new(ToolCode::MissingParam, param.kind.wanted()).param(&param.name));
+                }
             }
         }
         Ok(values)
@@ -135,7 +145,8 @@ impl Tool {
     fn check_dash(&self, name: &str, value: &str) -> Result<(), CallFault> {
         let exempt = self.param(name).is_some_and(|param| param.kind.may_lead_with_dash());
         if value.starts_with('-') && !exempt {
-            let wanted = "a value that does not begin with `-`, unless the template puts it after `--` or `--option=`";
+            let wanted =
+                "a value that does not begin with `-`, unless the template puts it after `--` or `--option=`";
             return Err(CallFault::new(ToolCode::ReadsAsOption, wanted).param(name).given(value));
         }
         Ok(())
@@ -143,7 +154,8 @@ impl Tool {
 }
 
 fn value_of(values: &BTreeMap<String, String>, name: &str) -> Result<String, CallFault> {
-    let missing = || CallFault::new(ToolCode::PlaceholderWithoutValue, "a value: the command names it").param(name);
+    let missing =
+        || CallFault::new(ToolCode::PlaceholderWithoutValue, "a value: the command names it").param(name);
     values.get(name).cloned().ok_or_else(missing)
 }
 
@@ -172,7 +184,8 @@ fn free(binary: &str, subcommands: &[String], given: &Given) -> Result<Bound, Ca
             Err(fault(ToolCode::SubcommandNotAllowed).given(first))
         }
         Some(_) => {
-            let argv: Vec<String> = std::iter::once(binary.to_owned()).chain(given.args.iter().cloned()).collect();
+            let argv: Vec<String> =
+                std::iter::once(binary.to_owned()).chain(given.args.iter().cloned()).collect();
             check_size(&argv)?;
             Ok(Bound::Exec(argv))
         }

@@ -226,10 +226,14 @@ impl Tool {
     /// What it does, as it is written.
     #[must_use]
     pub fn command_line(&self) -> String {
-        let word = |text: String| if text.is_empty() || text.contains(char::is_whitespace) { format!("{text:?}") } else { text };
+        let word = |text: String| {
+            if text.is_empty() || text.contains(char::is_whitespace) { format!("{text:?}") } else { text }
+        };
         match &self.action {
             Action::Template { binary, args } => {
-                let shown = args.iter().map(|arg| word(arg.fill::<()>(|name| Ok(format!("${{{name}}}"))).unwrap_or_default()));
+                let shown = args
+                    .iter()
+                    .map(|arg| word(arg.fill::<()>(|name| Ok(format!("${{{name}}}"))).unwrap_or_default()));
                 std::iter::once(word(binary.clone())).chain(shown).collect::<Vec<_>>().join(" ")
             }
             Action::Free { binary, subcommands } => format!("{binary} {} …", subcommands.join("|")),
@@ -293,7 +297,9 @@ impl Param {
             Kind::Float { min, max } => json!({ "type": "number", "minimum": min, "maximum": max }),
             Kind::Bool => json!({ "type": "boolean" }),
             Kind::Enum(values) => json!({ "enum": values }),
-            Kind::Text(Some(pattern)) => json!({ "type": "string", "pattern": format!("^(?:{})$", pattern.text) }),
+            Kind::Text(Some(pattern)) => {
+                json!({ "type": "string", "pattern": format!("^(?:{})$", pattern.text) })
+            }
             Kind::Identifier => json!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$" }),
         };
         if let Some(map) = schema.as_object_mut() {

@@ -149,7 +149,8 @@ fn check_evaluator(
         Evaluation::Options if tainted => {
             let named = |word: &&&Word| {
                 row.options.iter().any(|option| {
-                    word.literal == *option || word.literal.strip_prefix(option).is_some_and(|r| r.starts_with('='))
+                    word.literal == *option
+                        || word.literal.strip_prefix(option).is_some_and(|r| r.starts_with('='))
                 })
             };
             arguments.iter().find(named).map_or(Ok(()), |word| no(&word.span))
@@ -228,5 +229,9 @@ fn check_runner(
             return Ok(());
         }
     }
-    if command.fed { Err(refused(name.span.clone(), format!("`{}` {}", row.command, row.why))) } else { Ok(()) }
+    if command.fed {
+        Err(refused(name.span.clone(), format!("`{}` {}", row.command, row.why)))
+    } else {
+        Ok(())
+    }
 }

@@ -24,9 +24,29 @@ pub(super) enum Document {
 
 /// Every key of a definition.
 pub const TOOL_KEYS: &[&str] = &[
-    "name", "description", "enabled", "kind", "run", "binary", "args_mode", "args", "allowed_subcommands", "api",
-    "params", "constraints", "timeout", "timeoutMs", "timeout_ms", "timeout_seconds", "cwd", "env", "net", "output",
-    "persistent", "max_stdout_bytes", "max_stderr_bytes",
+    "name",
+    "description",
+    "enabled",
+    "kind",
+    "run",
+    "binary",
+    "args_mode",
+    "args",
+    "allowed_subcommands",
+    "api",
+    "params",
+    "constraints",
+    "timeout",
+    "timeoutMs",
+    "timeout_ms",
+    "timeout_seconds",
+    "cwd",
+    "env",
+    "net",
+    "output",
+    "persistent",
+    "max_stdout_bytes",
+    "max_stderr_bytes",
 ];
 const CONSTRAINT_KEYS: &[&str] =
     &["timeout_seconds", "timeoutMs", "timeout_ms", "timeout", "cwd", "max_stdout_bytes", "max_stderr_bytes"];
@@ -98,9 +118,13 @@ impl<'a> Fields<'a> {
         for (key, _) in node.map().unwrap_or_default() {
             let name = key.text().unwrap_or_default();
             if !keys.contains(&name) {
-                let fault = Fault::bad(format!("{path}{name}"), key.span, format!("there is no key `{name}` here"));
+                let fault =
+                    Fault::bad(format!("{path}{name}"), key.span, format!("there is no key `{name}` here"));
                 let near = closest(name, keys.iter().copied());
-                let help = near.map_or_else(|| format!("the keys are {}", keys.join(", ")), |near| format!("did you mean `{near}`?"));
+                let help = near.map_or_else(
+                    || format!("the keys are {}", keys.join(", ")),
+                    |near| format!("did you mean `{near}`?"),
+                );
                 self.faults.push(fault.help(help));
             }
         }
@@ -122,8 +146,10 @@ impl<'a> Fields<'a> {
 
     fn check_name(&mut self, name: &str, span: Span) {
         let part = |part: &str| {
-            let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
-            part.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit()) && part.bytes().all(plain)
+            let plain =
+                |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-');
+            part.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+                && part.bytes().all(plain)
         };
         if name.len() > 128 || !name.split('.').all(part) {
             let message = "a tool's name is parts of a-z, 0-9, `_` and `-`, with dots between them";
@@ -144,7 +170,11 @@ impl<'a> Fields<'a> {
         let node = self.get(key)?;
         match node.kind {
             NodeKind::Bool(truth) => Some(truth),
-            NodeKind::Null | NodeKind::Number(_) | NodeKind::Text(_) | NodeKind::List(_) | NodeKind::Map(_) => {
+            NodeKind::Null
+            | NodeKind::Number(_)
+            | NodeKind::Text(_)
+            | NodeKind::List(_)
+            | NodeKind::Map(_) => {
                 self.bad(key, node.span, format!("`{key}` is true or false"));
                 None
             }
@@ -225,7 +255,11 @@ impl<'a> Fields<'a> {
                 let shown = &line[range];
                 let message = format!("{message}: `{shown}` at character {column} of the line");
                 let fault = Fault::new(code, field, span, message);
-                self.faults.push(fault.help("write the placeholder as a word of its own, or use a list: no shell reads that"));
+                self.faults.push(
+                    fault.help(
+                        "write the placeholder as a word of its own, or use a list: no shell reads that",
+                    ),
+                );
                 None
             }
         }
@@ -244,7 +278,11 @@ impl<'a> Fields<'a> {
             "template" => {
                 let args = self.texts("args").unwrap_or_default();
                 if args.is_empty() {
-                    self.bad("args", self.get("args").map_or(span, |args| args.span), "`args` has at least one argument");
+                    self.bad(
+                        "args",
+                        self.get("args").map_or(span, |args| args.span),
+                        "`args` has at least one argument",
+                    );
                     return None;
                 }
                 self.template("args", (binary, span), &args, syntax)
@@ -266,7 +304,11 @@ impl<'a> Fields<'a> {
             self.bad("allowed_subcommands", at, "`allowed_subcommands` names at least one subcommand");
             return None;
         }
-        let plain = |text: &str| !text.is_empty() && !text.starts_with('-') && !text.contains(|c: char| c.is_whitespace() || c.is_control());
+        let plain = |text: &str| {
+            !text.is_empty()
+                && !text.starts_with('-')
+                && !text.contains(|c: char| c.is_whitespace() || c.is_control())
+        };
         if let Some((odd, span)) = listed.iter().find(|(text, _)| !plain(text)) {
             self.bad("allowed_subcommands", *span, format!("`{odd}` is not a subcommand"));
             return None;
@@ -280,7 +322,8 @@ impl<'a> Fields<'a> {
 
     /// The program is always literal: what it needs must be known before any value is.
     fn check_program(&mut self, field: &str, binary: &str, span: Span) -> Option<()> {
-        let odd = [Syntax::Dollar, Syntax::Braces].iter().any(|syntax| !placeholders(binary, *syntax).is_empty());
+        let odd =
+            [Syntax::Dollar, Syntax::Braces].iter().any(|syntax| !placeholders(binary, *syntax).is_empty());
         if odd || binary.starts_with('-') || binary.contains(|c: char| c.is_control() || c.is_whitespace()) {
             self.bad(field, span, format!("the program `{binary}` is not the name or path of one"));
             return None;
@@ -341,7 +384,12 @@ impl<'a> Fields<'a> {
             } else {
                 let span = self.get(field).map_or(self.node.span, |node| node.span);
                 let message = format!("the placeholder `{name}` names no parameter");
-                self.faults.push(Fault::new(ToolCode::PlaceholderUndeclared, format!("{field}.{name}"), span, message));
+                self.faults.push(Fault::new(
+                    ToolCode::PlaceholderUndeclared,
+                    format!("{field}.{name}"),
+                    span,
+                    message,
+                ));
             }
         }
         self.check_spelling(field, action, params);
@@ -355,7 +403,11 @@ impl<'a> Fields<'a> {
                 for (_, name) in placeholders(text, syntax) {
                     if params.iter().any(|param| param.name == name) {
                         let span = self.get(field).map_or(self.node.span, |node| node.span);
-                        let right = if self.document == Document::Toml && field == "args" { format!("{{{{{name}}}}}") } else { format!("${{{name}}}") };
+                        let right = if self.document == Document::Toml && field == "args" {
+                            format!("{{{{{name}}}}}")
+                        } else {
+                            format!("${{{name}}}")
+                        };
                         let message = format!("the parameter `{name}` is written `{right}` here");
                         self.bad(format!("{field}.{name}"), span, message);
                         return;
@@ -379,11 +431,15 @@ impl<'a> Fields<'a> {
 
     fn net(&mut self, node: &'a Node) -> Net {
         let hosts = |node: &Node| -> Option<Vec<String>> {
-            let items = node.list()?.iter().map(|item| item.text().filter(|host| HostPattern::parse(host).is_ok()));
+            let items =
+                node.list()?.iter().map(|item| item.text().filter(|host| HostPattern::parse(host).is_ok()));
             items.map(|host| host.map(str::to_owned)).collect()
         };
         let verbs = [
-            ("get", Capability::NetGet), ("post", Capability::NetPost), ("put", Capability::NetPut), ("delete", Capability::NetDelete),
+            ("get", Capability::NetGet),
+            ("post", Capability::NetPost),
+            ("put", Capability::NetPut),
+            ("delete", Capability::NetDelete),
         ];
         if let Some(pairs) = node.map() {
             let mut specs = Vec::new();
@@ -391,7 +447,10 @@ impl<'a> Fields<'a> {
                 let verb = verbs.iter().find(|(word, _)| key.text() == Some(word));
                 match (verb, hosts(value)) {
                     (Some((_, capability)), Some(hosts)) => {
-                        specs.push(Spec { capability: *capability, scope: Scope::bare().with_list(ScopeKey::Hosts, hosts) });
+                        specs.push(Spec {
+                            capability: *capability,
+                            scope: Scope::bare().with_list(ScopeKey::Hosts, hosts),
+                        });
                     }
                     _ => self.bad("net", key.span, "`net` maps get, post, put and delete to lists of hosts"),
                 }
@@ -402,7 +461,11 @@ impl<'a> Fields<'a> {
             Some(hosts) if hosts.is_empty() => Net::None,
             Some(hosts) => Net::Hosts(hosts),
             None => {
-                self.bad("net", node.span, "`net` is a list of hosts, or a map from get, post, put and delete to hosts");
+                self.bad(
+                    "net",
+                    node.span,
+                    "`net` is a list of hosts, or a map from get, post, put and delete to hosts",
+                );
                 Net::None
             }
         }
@@ -442,22 +505,33 @@ impl<'a> Fields<'a> {
 
     fn constraint(&mut self, field: &str, name: &str, value: &Node, into: &mut Constraints) {
         let number = match &value.kind {
-            NodeKind::Number(text) => text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= 1e9),
-            NodeKind::Null | NodeKind::Bool(_) | NodeKind::Text(_) | NodeKind::List(_) | NodeKind::Map(_) => None,
+            NodeKind::Number(text) => {
+                text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= 1e9)
+            }
+            NodeKind::Null | NodeKind::Bool(_) | NodeKind::Text(_) | NodeKind::List(_) | NodeKind::Map(_) => {
+                None
+            }
         };
         let bytes = match &value.kind {
             NodeKind::Number(text) => text.parse::<u64>().ok().filter(|number| *number > 0),
-            NodeKind::Null | NodeKind::Bool(_) | NodeKind::Text(_) | NodeKind::List(_) | NodeKind::Map(_) => None,
+            NodeKind::Null | NodeKind::Bool(_) | NodeKind::Text(_) | NodeKind::List(_) | NodeKind::Map(_) => {
+                None
+            }
         };
         let known = match name {
             "timeout_seconds" => number.map(|seconds| into.timeout = Some(Duration::from_secs_f64(seconds))),
             "timeoutMs" | "timeout_ms" => {
                 number.map(|milliseconds| into.timeout = Some(Duration::from_secs_f64(milliseconds / 1000.0)))
             }
-            "timeout" => value.text().and_then(crate::manifest::duration).map(|time| into.timeout = Some(time)),
+            "timeout" => {
+                value.text().and_then(crate::manifest::duration).map(|time| into.timeout = Some(time))
+            }
             "max_stdout_bytes" => bytes.map(|most| into.max_stdout = most),
             "max_stderr_bytes" => bytes.map(|most| into.max_stderr = most),
-            _ => value.text().filter(|place| split_place(place).is_some()).map(|place| into.cwd = Some(place.to_owned())),
+            _ => value
+                .text()
+                .filter(|place| split_place(place).is_some())
+                .map(|place| into.cwd = Some(place.to_owned())),
         };
         if known.is_none() {
             let wanted = match name {

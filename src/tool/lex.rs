@@ -39,8 +39,8 @@ pub(super) enum Piece {
 }
 
 const OPERATORS: &[&str] = &[
-    "<<<", "<<-", "&>>", ";;&", "&&", "||", ";;", ";&", "|&", ">>", ">|", ">&", "<&", "<>", "<<", "&>", ";", "|", "&",
-    "(", ")", "<", ">", "\n",
+    "<<<", "<<-", "&>>", ";;&", "&&", "||", ";;", ";&", "|&", ">>", ">|", ">&", "<&", "<>", "<<", "&>", ";",
+    "|", "&", "(", ")", "<", ">", "\n",
 ];
 
 /// Reads a line.
@@ -81,7 +81,8 @@ impl<'a> Reader<'a> {
     }
 
     fn odd(&self, span: Range<usize>, what: &str) -> Refused {
-        let message = format!("a line with placeholders cannot have {what}: it could not be read with certainty");
+        let message =
+            format!("a line with placeholders cannot have {what}: it could not be read with certainty");
         (ToolCode::PlaceholderInsideQuotes, span, message)
     }
 
@@ -285,11 +286,14 @@ impl<'a> Reader<'a> {
             return Err(self.odd(start..start + 2, "arithmetic"));
         }
         if rest.starts_with("$(") {
-            return self.expansion(word, "a command substitution", |reader| reader.parenthesis_end(start + 1, 1));
+            return self
+                .expansion(word, "a command substitution", |reader| reader.parenthesis_end(start + 1, 1));
         }
         if rest.starts_with("${") {
             self.brace_end(start + 1, 1).and_then(|end| self.closed(start..end, "an expansion"))?;
-            return Err(self.odd(start..start + 2, "`${…}` that is no placeholder (write $NAME for a variable)"));
+            return Err(
+                self.odd(start..start + 2, "`${…}` that is no placeholder (write $NAME for a variable)")
+            );
         }
         if rest.starts_with("$'") || rest.starts_with("$\"") {
             self.closed(start..self.text.len(), "quotes")?;

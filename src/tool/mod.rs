@@ -5,6 +5,7 @@
 //! that bounds `agent.grant`.
 //! Invariant: a value is one argument, or part of one; no byte of it is read as shell text.
 
+mod allowlist;
 mod bind;
 mod definition;
 mod evaluate;
@@ -14,7 +15,6 @@ mod need;
 mod param;
 mod params;
 mod problem;
-mod allowlist;
 mod provider;
 mod read;
 mod requirement;
@@ -24,12 +24,12 @@ mod template;
 mod toml;
 mod toolbox;
 
+pub use allowlist::{Allowlist, GET_POLICY, body};
 pub use bind::{Bound, Given};
 pub use definition::{Action, Api, Constraints, KEPT, Layer, MOST_OUTPUT, Net, Output, TIMEOUT, Tool};
 pub use fields::TOOL_KEYS;
 pub use param::{Kind, MAX_VALUE, Param, Pattern, Surroundings};
 pub use problem::{CallFault, Fault, ToolCode};
-pub use allowlist::{Allowlist, GET_POLICY, body};
 pub use provider::{Offer, offers};
 pub use read::{Definitions, read_command, read_definitions, read_section};
 pub use requirement::{Unmet, unmet};

@@ -5,8 +5,8 @@
 use super::bind::Bound;
 use super::definition::{Action, Layer, MOST_OUTPUT, Net, Tool};
 use super::problem::CallFault;
-use super::requirement::unmet;
 use super::read::read_section;
+use super::requirement::unmet;
 use crate::capability::{Capability, Risk, Scope, ScopeKey, Spec};
 use crate::decide::{AskError, Denial, DenialCode, Request};
 use crate::manifest::Limits;
@@ -24,17 +24,24 @@ impl Tool {
         };
         let mut needs = match &self.action {
             Action::Template { binary, args } => {
-                let tokens: Option<Vec<String>> = args.iter().map(super::template::Template::pattern).collect();
+                let tokens: Option<Vec<String>> =
+                    args.iter().map(super::template::Template::pattern).collect();
                 vec![match tokens.filter(|_| is_token(binary)) {
                     Some(tokens) => {
-                        let line = std::iter::once(binary.clone()).chain(tokens).collect::<Vec<_>>().join(" ");
+                        let line =
+                            std::iter::once(binary.clone()).chain(tokens).collect::<Vec<_>>().join(" ");
                         exec(ScopeKey::Patterns, vec![line])
                     }
                     None => exec(ScopeKey::Cmds, vec![binary.clone()]),
                 }]
             }
-            Action::Free { binary, subcommands } if is_token(binary) && subcommands.iter().all(|s| is_token(s)) => {
-                vec![exec(ScopeKey::Patterns, subcommands.iter().map(|sub| format!("{binary} {sub} *")).collect())]
+            Action::Free { binary, subcommands }
+                if is_token(binary) && subcommands.iter().all(|s| is_token(s)) =>
+            {
+                vec![exec(
+                    ScopeKey::Patterns,
+                    subcommands.iter().map(|sub| format!("{binary} {sub} *")).collect(),
+                )]
             }
             Action::Free { binary, .. } => vec![exec(ScopeKey::Cmds, vec![binary.clone()])],
             Action::Shell(_) => vec![Spec { capability: Capability::ProcEval, scope: Scope::bare() }],
@@ -94,7 +101,11 @@ impl Tool {
         }
         let passed = passed_on(policy);
         let missing = self.env.iter().find(|name| self.layer != Layer::Record && !passed.contains(name))?;
-        let message = format!("`{}` is to be passed {missing}, which {}'s record does not pass on", self.name, policy.agent());
+        let message = format!(
+            "`{}` is to be passed {missing}, which {}'s record does not pass on",
+            self.name,
+            policy.agent()
+        );
         let mut denial = denial(DenialCode::CapabilityAbsent, message);
         denial.hint = Some(format!("name {missing} under `env` in the record"));
         Some(denial)
@@ -115,7 +126,12 @@ impl Tool {
     /// A call that is refused, as a denial.
     #[must_use]
     pub fn refuse(&self, agent: &str, fault: &CallFault) -> Denial {
-        let mut denial = Denial::of_tool(DenialCode::InvalidParams, agent, &self.name, format!("{}: {}", self.name, fault.message()));
+        let mut denial = Denial::of_tool(
+            DenialCode::InvalidParams,
+            agent,
+            &self.name,
+            format!("{}: {}", self.name, fault.message()),
+        );
         denial.request = fault_json(&self.name, fault);
         denial
     }
@@ -134,7 +150,8 @@ fn fault_json(tool: &str, fault: &CallFault) -> Value {
 /// Variables that the agent's record passes on, or names in a tool of its own.
 fn passed_on(policy: &Policy) -> Vec<String> {
     let sections = policy.sections();
-    let own = sections.tools.as_ref().map(|tools| read_section(tools, &Source::new("", ""))).unwrap_or_default();
+    let own =
+        sections.tools.as_ref().map(|tools| read_section(tools, &Source::new("", ""))).unwrap_or_default();
     let of_tools = own.tools.into_iter().flat_map(|tool| tool.env);
     sections.env.iter().map(|rule| rule.name.clone()).chain(of_tools).collect()
 }

@@ -180,9 +180,7 @@ impl Kind {
                 values.iter().any(|known| known == value).then_some(()).ok_or(ToolCode::NotInEnum)
             }
             Self::Text(None) => Ok(()),
-            Self::Text(Some(pattern)) => {
-                pattern.regex.is_match(value).then_some(()).ok_or(ToolCode::Pattern)
-            }
+            Self::Text(Some(pattern)) => pattern.regex.is_match(value).then_some(()).ok_or(ToolCode::Pattern),
             Self::Identifier => {
                 let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
                 let fits = (1..=64).contains(&value.len()) && value.bytes().all(plain);
@@ -227,7 +225,13 @@ impl Param {
     /// A text parameter that must be given, for placeholders that nothing else is said of.
     #[must_use]
     pub fn plain(name: &str) -> Self {
-        Self { name: name.to_owned(), kind: Kind::Text(None), optional: false, default: None, description: None }
+        Self {
+            name: name.to_owned(),
+            kind: Kind::Text(None),
+            optional: false,
+            default: None,
+            description: None,
+        }
     }
 
     fn fault(&self, code: ToolCode, value: &str) -> CallFault {
@@ -334,7 +338,9 @@ mod tests {
         for good in ["0", "1.5", "90", "1:02:03", "00:00:59.9"] {
             assert!(is_duration(good), "{good}");
         }
-        for bad in ["", "-1", "inf", "NaN", "1e3", "1:2", "00:61:00", "0:0:60", "1:2:3:4", ".5", "5.", "1 ", "::"] {
+        for bad in
+            ["", "-1", "inf", "NaN", "1e3", "1:2", "00:61:00", "0:0:60", "1:2:3:4", ".5", "5.", "1 ", "::"]
+        {
             assert!(!is_duration(bad), "{bad}");
         }
     }

@@ -92,7 +92,10 @@ impl Reader<'_, '_> {
             Some("identifier") => Kind::Identifier,
             other => {
                 let given = other.map_or_else(String::new, |word| format!(", not `{word}`"));
-                self.bad("type", format!("`type` is path, duration, int, float, bool, enum, text or identifier{given}"));
+                self.bad(
+                    "type",
+                    format!("`type` is path, duration, int, float, bool, enum, text or identifier{given}"),
+                );
                 return None;
             }
         };
@@ -120,7 +123,10 @@ impl Reader<'_, '_> {
         let Some(node) = self.spec.get("allowed_prefix") else { return Some(None) };
         let prefix = node.text().filter(|text| split_place(text).is_some_and(|(base, _)| base != Base::Cwd));
         if prefix.is_none() {
-            self.bad("allowed_prefix", "`allowed_prefix` is absolute, or below ~, $PROJECT or $SESSION_DIR, without `..`");
+            self.bad(
+                "allowed_prefix",
+                "`allowed_prefix` is absolute, or below ~, $PROJECT or $SESSION_DIR, without `..`",
+            );
         }
         prefix.map(|prefix| Some(prefix.to_owned()))
     }
@@ -130,7 +136,9 @@ impl Reader<'_, '_> {
         let Some(node) = self.spec.get(key) else { return Ok(None) };
         let number = match &node.kind {
             NodeKind::Number(text) => text.parse().ok(),
-            NodeKind::Null | NodeKind::Bool(_) | NodeKind::Text(_) | NodeKind::List(_) | NodeKind::Map(_) => None,
+            NodeKind::Null | NodeKind::Bool(_) | NodeKind::Text(_) | NodeKind::List(_) | NodeKind::Map(_) => {
+                None
+            }
         };
         if number.is_none() {
             self.bad(key, format!("`{key}` is not a number of this parameter's type"));

@@ -121,7 +121,9 @@ fn read_map(
             found.faults.push(Fault::bad(path.trim_end_matches('.'), key.span, "a tool's name is a string"));
             continue;
         };
-        let nested = spec.map().is_some_and(|inner| !inner.is_empty() && !inner.iter().any(|(key, _)| key.text().is_some_and(is_spec_key)));
+        let nested = spec.map().is_some_and(|inner| {
+            !inner.is_empty() && !inner.iter().any(|(key, _)| key.text().is_some_and(is_spec_key))
+        });
         match name {
             "allow" if spec.map().is_some() && nested_allow(spec) => {
                 read_allow(spec, document, layer, source, &format!("{path}allow."), found);
@@ -144,7 +146,10 @@ fn nested_allow(spec: &Node) -> bool {
 
 /// Keys that make a map a definition.
 fn is_spec_key(key: &str) -> bool {
-    matches!(key, "run" | "kind" | "binary" | "args" | "api" | "persistent" | "params" | "allowed_subcommands")
+    matches!(
+        key,
+        "run" | "kind" | "binary" | "args" | "api" | "persistent" | "params" | "allowed_subcommands"
+    )
 }
 
 fn add(read: Result<Tool, Vec<Fault>>, path: &str, found: &mut Definitions) {

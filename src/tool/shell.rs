@@ -31,12 +31,8 @@ impl ShellLine {
         if text.contains('\0') {
             return Err((ToolCode::BadDefinition, 0..text.len(), "a line holds no NUL".to_owned()));
         }
-        let mut line = Self {
-            text: text.to_owned(),
-            script: String::new(),
-            names: Vec::new(),
-            exposed: Vec::new(),
-        };
+        let mut line =
+            Self { text: text.to_owned(), script: String::new(), names: Vec::new(), exposed: Vec::new() };
         if holes.is_empty() {
             line.script = text.to_owned();
             return Ok(line);
@@ -78,11 +74,31 @@ mod tests {
     #[test]
     fn a_placeholder_in_quotes_or_an_expansion_is_refused() {
         for line in [
-            "echo \"${x}\"", "echo '${x}'", "echo a\"b ${x}\"", "echo `cat ${x}`", "echo $(cat ${x})",
-            "echo \"$(cat ${x})\"", "echo ${y:-${x}}", "echo \\${x}", "echo $${x}", "echo $'${x}'", "echo $((${x}))",
-            "cat <<E\n${x}\nE", "echo # ${x}", "cat <(echo ${x})", "echo ${x} \"unclosed", "echo ${x} 'unclosed",
-            "echo ${x} $1", "echo ${x} \"$@\"", "echo ${x} $(( 1 ))", "echo ${x} ${HOME:-a}", "echo ${x} `echo $1`",
-            "echo \"`echo ${x}`\"", "echo ${x} >&${y}", "echo \"a\\\"${x}\"", "a=\"$(echo \")${x}\")\"",
+            "echo \"${x}\"",
+            "echo '${x}'",
+            "echo a\"b ${x}\"",
+            "echo `cat ${x}`",
+            "echo $(cat ${x})",
+            "echo \"$(cat ${x})\"",
+            "echo ${y:-${x}}",
+            "echo \\${x}",
+            "echo $${x}",
+            "echo $'${x}'",
+            "echo $((${x}))",
+            "cat <<E\n${x}\nE",
+            "echo # ${x}",
+            "cat <(echo ${x})",
+            "echo ${x} \"unclosed",
+            "echo ${x} 'unclosed",
+            "echo ${x} $1",
+            "echo ${x} \"$@\"",
+            "echo ${x} $(( 1 ))",
+            "echo ${x} ${HOME:-a}",
+            "echo ${x} `echo $1`",
+            "echo \"`echo ${x}`\"",
+            "echo ${x} >&${y}",
+            "echo \"a\\\"${x}\"",
+            "a=\"$(echo \")${x}\")\"",
         ] {
             assert_eq!(code(line), Some("placeholder_inside_quotes"), "{line}");
         }
@@ -91,31 +107,98 @@ mod tests {
     #[test]
     fn a_value_that_would_be_read_again_is_refused() {
         for line in [
-            "eval ${x}", "eval echo ${x}", "sh -c ${x}", "bash -ec ${x}", "/bin/sh -c ${x}", "echo ${x} | sh",
-            "echo ${x} | xargs sh -c", "echo ${x} | xargs rm", "xargs sh ${x}", "env sh -c ${x}", "nice -n 5 sh -c ${x}",
-            "timeout 5 ${x}", "exec ${x}", "${x} a", "FOO=1 ${x}", "a=${x}; $a", "a=${x}; eval $a", "a=${x}; sh -c $a",
-            "a=${x}; sh -c \"$a\"", "python3 -c ${x}", "perl -e ${x}", "awk ${x}", "sed -e s/a/b/ -e ${x}", "sed -n ${x}",
-            "find . -exec ${x} \\;", "find . -name ${x} -exec rm {} \\;", ". ${x}", "source ${x}", "ssh h ${x}",
-            "if true; then ${x}; fi", "! ${x}", "{ ${x}; }", "(${x})", "a && ${x}", "a\n${x}", "e\"v\"al ${x}",
-            "\\eval ${x}", "LD_PRELOAD=${x} ls", "PATH=${x} ls", "a[${x}]=1", "f() { echo ${x}; }", "set -- a; echo ${x}",
-            "sh <${x}", "sh <<<${x}", "sh -o pipefail -c ${x}", "python3.12 -c ${x}", "sudo -u a bash -c ${x}",
-            "(echo ${x}) | sh", "echo ${x} | sudo sh", "declare ${x}", "printf -v ${x} a", "[[ ${x} -eq 1 ]]",
-            "git -c ${x} log", "command eval ${x}", "trap ${x} EXIT", "echo ${x} | tee f | bash -s",
-            "for i in ${x}; do $i; done", "busybox sh -c ${x}",
+            "eval ${x}",
+            "eval echo ${x}",
+            "sh -c ${x}",
+            "bash -ec ${x}",
+            "/bin/sh -c ${x}",
+            "echo ${x} | sh",
+            "echo ${x} | xargs sh -c",
+            "echo ${x} | xargs rm",
+            "xargs sh ${x}",
+            "env sh -c ${x}",
+            "nice -n 5 sh -c ${x}",
+            "timeout 5 ${x}",
+            "exec ${x}",
+            "${x} a",
+            "FOO=1 ${x}",
+            "a=${x}; $a",
+            "a=${x}; eval $a",
+            "a=${x}; sh -c $a",
+            "a=${x}; sh -c \"$a\"",
+            "python3 -c ${x}",
+            "perl -e ${x}",
+            "awk ${x}",
+            "sed -e s/a/b/ -e ${x}",
+            "sed -n ${x}",
+            "find . -exec ${x} \\;",
+            "find . -name ${x} -exec rm {} \\;",
+            ". ${x}",
+            "source ${x}",
+            "ssh h ${x}",
+            "if true; then ${x}; fi",
+            "! ${x}",
+            "{ ${x}; }",
+            "(${x})",
+            "a && ${x}",
+            "a\n${x}",
+            "e\"v\"al ${x}",
+            "\\eval ${x}",
+            "LD_PRELOAD=${x} ls",
+            "PATH=${x} ls",
+            "a[${x}]=1",
+            "f() { echo ${x}; }",
+            "set -- a; echo ${x}",
+            "sh <${x}",
+            "sh <<<${x}",
+            "sh -o pipefail -c ${x}",
+            "python3.12 -c ${x}",
+            "sudo -u a bash -c ${x}",
+            "(echo ${x}) | sh",
+            "echo ${x} | sudo sh",
+            "declare ${x}",
+            "printf -v ${x} a",
+            "[[ ${x} -eq 1 ]]",
+            "git -c ${x} log",
+            "command eval ${x}",
+            "trap ${x} EXIT",
+            "echo ${x} | tee f | bash -s",
+            "for i in ${x}; do $i; done",
+            "busybox sh -c ${x}",
         ] {
             let code = code(line);
-            assert!(matches!(code, Some("value_reevaluated" | "placeholder_inside_quotes")), "{line}: {code:?}");
+            assert!(
+                matches!(code, Some("value_reevaluated" | "placeholder_inside_quotes")),
+                "{line}: {code:?}"
+            );
         }
     }
 
     #[test]
     fn honest_lines_pass() {
         for line in [
-            "cat ${f}", "sed s/a/b/ ${f}", "sed -e s/a/b/ -- ${f}", "awk '{print $1}' ${f}", "python3 tool.py --name ${x}",
-            "sh build.sh ${x}", "sh -c 'echo \"$0\"' ${x}", "cat ${f} | sort | uniq -c", "for i in ${x}; do echo \"$i\"; done",
-            "timeout 5 cat ${f}", "env cat ${f}", "a=${x} true", "find . -name ${x}", "git log --grep=${x} -- ${p}",
-            "echo a; cat ${f} >${o} 2>&1", "case ${x} in a) echo b;; esac", "[ ${x} = a ] && echo b", "if [ -e ${f} ]; then cat ${f}; fi",
-            "cat ${f} | python3 filter.py", "echo $(date) ${x}", "echo \"$HOME\" ${x}", "printf '%s' ${x}",
+            "cat ${f}",
+            "sed s/a/b/ ${f}",
+            "sed -e s/a/b/ -- ${f}",
+            "awk '{print $1}' ${f}",
+            "python3 tool.py --name ${x}",
+            "sh build.sh ${x}",
+            "sh -c 'echo \"$0\"' ${x}",
+            "cat ${f} | sort | uniq -c",
+            "for i in ${x}; do echo \"$i\"; done",
+            "timeout 5 cat ${f}",
+            "env cat ${f}",
+            "a=${x} true",
+            "find . -name ${x}",
+            "git log --grep=${x} -- ${p}",
+            "echo a; cat ${f} >${o} 2>&1",
+            "case ${x} in a) echo b;; esac",
+            "[ ${x} = a ] && echo b",
+            "if [ -e ${f} ]; then cat ${f}; fi",
+            "cat ${f} | python3 filter.py",
+            "echo $(date) ${x}",
+            "echo \"$HOME\" ${x}",
+            "printf '%s' ${x}",
         ] {
             assert_eq!(ShellLine::parse(line).err(), None, "{line}");
         }

@@ -129,8 +129,12 @@ impl Template {
         let mut token = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) if text.chars().any(|c| c.is_whitespace() || c.is_control()) => return None,
-                Piece::Text(text) if text.contains(['*', '?', '[', '\\', ',', '"', '{', '}', ']']) => return None,
+                Piece::Text(text) if text.chars().any(|c| c.is_whitespace() || c.is_control()) => {
+                    return None;
+                }
+                Piece::Text(text) if text.contains(['*', '?', '[', '\\', ',', '"', '{', '}', ']']) => {
+                    return None;
+                }
                 Piece::Text(text) => token.push_str(text),
                 Piece::Value(_) => token.push('*'),
             }

@@ -18,7 +18,10 @@ pub(super) fn parse(text: &str) -> Result<Node, Box<Problem>> {
     let value = toml_span::parse(text).map_err(|error| {
         let start = floor(text, error.span.start);
         let end = floor(text, error.span.end).max(start);
-        Box::new(Problem::error(Code::BadTool, format!("this is not valid TOML: {error}")).at(Span::new(start, end)))
+        Box::new(
+            Problem::error(Code::BadTool, format!("this is not valid TOML: {error}"))
+                .at(Span::new(start, end)),
+        )
     })?;
     Ok(node(text, value))
 }

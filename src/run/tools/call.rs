@@ -41,7 +41,10 @@ pub struct Caller<'a> {
 
 impl std::fmt::Debug for Caller<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Caller").field("agent", &self.policy.agent()).field("cwd", &self.cwd).finish_non_exhaustive()
+        f.debug_struct("Caller")
+            .field("agent", &self.policy.agent())
+            .field("cwd", &self.cwd)
+            .finish_non_exhaustive()
     }
 }
 
@@ -70,7 +73,9 @@ enum Ready {
 pub fn prepare(tool: &Tool, given: &Given, caller: &Caller<'_>) -> Result<Prepared, Stop> {
     match ready(tool, given, caller)? {
         Ready::Command(prepared) => Ok(*prepared),
-        Ready::Internal(_) => Err(Stop::failed(ToolCode::WrongKind, &tool.name, "it is one of sbx's own operations")),
+        Ready::Internal(_) => {
+            Err(Stop::failed(ToolCode::WrongKind, &tool.name, "it is one of sbx's own operations"))
+        }
     }
 }
 
@@ -82,7 +87,12 @@ fn ready(tool: &Tool, given: &Given, caller: &Caller<'_>) -> Result<Ready, Stop>
     let session_dir = caller.session_dir.map(|dir| resolve(dir).unwrap_or_else(|_| dir.to_path_buf()));
     let refuse = |fault: &CallFault| Stop::Denied(Box::new(tool.refuse(policy.agent(), fault)));
     let follow = |path: &Path| resolve(path).unwrap_or_else(|_| path.to_path_buf());
-    let around = |cwd| Surroundings { facts: policy.facts(), session_dir: session_dir.as_deref(), cwd, resolve: &follow };
+    let around = |cwd| Surroundings {
+        facts: policy.facts(),
+        session_dir: session_dir.as_deref(),
+        cwd,
+        resolve: &follow,
+    };
     let own = tool.cwd(&around(caller.cwd)).map_err(|fault| refuse(&fault))?.map(|dir| follow(&dir));
     let private = session_dir.clone().map(|dir| {
         let cwd = own.clone().filter(|own| within(own, &dir));
@@ -92,7 +102,8 @@ fn ready(tool: &Tool, given: &Given, caller: &Caller<'_>) -> Result<Ready, Stop>
     let cwd = own.unwrap_or_else(|| place(policy, &follow(caller.cwd)));
     let bound = tool.bind(given, &around(&cwd)).map_err(|fault| refuse(&fault))?;
     let asked = bound.request(&tool.name);
-    let Some(request) = asked.map_err(|error| Stop::failed(ToolCode::EmptyCommand, &tool.name, error.to_string()))?
+    let Some(request) =
+        asked.map_err(|error| Stop::failed(ToolCode::EmptyCommand, &tool.name, error.to_string()))?
     else {
         return Ok(Ready::Internal(bound));
     };

@@ -112,7 +112,10 @@ impl Catalogue {
         self.files.retain(|path, _| {
             let stays = found.contains(path);
             if !stays {
-                changes.push(Change { file: path.clone(), message: "it is gone, and its tools with it".to_owned() });
+                changes.push(Change {
+                    file: path.clone(),
+                    message: "it is gone, and its tools with it".to_owned(),
+                });
             }
             stays
         });
@@ -150,8 +153,7 @@ impl Catalogue {
                 let faults = definitions.faults.into_iter().map(|fault| (source.clone(), fault)).collect();
                 let keeps = if kept.is_empty() { "" } else { "; its last good tools are kept" };
                 let message = format!("{trouble}{keeps}");
-                self.files
-                    .insert(path.to_path_buf(), Held { stamp, tools, trouble: Some(trouble), faults });
+                self.files.insert(path.to_path_buf(), Held { stamp, tools, trouble: Some(trouble), faults });
                 (!told).then(|| Change { file: path.to_path_buf(), message })
             }
         }
@@ -159,7 +161,8 @@ impl Catalogue {
 
     /// Reads one file: whole, or what is wrong with it and what is still good.
     fn read(&self, path: &Path) -> Result<Definitions, (String, Definitions, Source)> {
-        let nothing = |message: String| (message, Definitions::default(), Source::new(path.display().to_string(), ""));
+        let nothing =
+            |message: String| (message, Definitions::default(), Source::new(path.display().to_string(), ""));
         let source = read_source(path).map_err(|error| nothing(error.to_string()))?;
         let definitions = if self.record.as_deref() == Some(path) {
             let (manifest, _) = Manifest::parse(source.clone(), &self.facts);

@@ -95,7 +95,11 @@ fn parent_of(target: &Path) -> io::Result<(File, PathBuf)> {
 
 /// A path to what is held open, whatever has become of its name.
 fn opened(file: &File, path: &Path) -> PathBuf {
-    if cfg!(target_os = "linux") { PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())) } else { path.to_path_buf() }
+    if cfg!(target_os = "linux") {
+        PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+    } else {
+        path.to_path_buf()
+    }
 }
 
 /// Whether what was opened is what was decided on.

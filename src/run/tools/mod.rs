@@ -7,6 +7,8 @@ mod catalogue;
 mod internal;
 mod output;
 
+pub(in crate::run) use call::{not_started, record};
+
 pub use call::{Caller, Prepared, prepare, run_tool};
 pub use catalogue::{Catalogue, Change};
 pub use output::{Failure, Report, Stop};

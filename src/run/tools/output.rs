@@ -90,7 +90,15 @@ impl Report {
             End::Signaled(_) | End::Limit(_) | End::Setup(_) => None,
         };
         let duration_ms = u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX);
-        Self { value: Value::Null, stdout, stderr, stdout_truncated, stderr_truncated, exit_code, duration_ms }
+        Self {
+            value: Value::Null,
+            stdout,
+            stderr,
+            stdout_truncated,
+            stderr_truncated,
+            exit_code,
+            duration_ms,
+        }
     }
 
     /// The same for machines.
@@ -108,10 +116,13 @@ impl Report {
         let failure = match end {
             End::Exited(0) => self.read(tool).map(|value| self.value = value).err(),
             End::Exited(code) => Some((ToolCode::NonzeroExit, format!("it ended with status {code}"))),
-            End::Signaled(number) => Some((ToolCode::NonzeroExit, format!("it was ended by signal {number}"))),
-            End::Limit(limit) => {
-                Some((ToolCode::LimitExceeded, format!("the {} limit was reached; everything was ended", limit.name())))
+            End::Signaled(number) => {
+                Some((ToolCode::NonzeroExit, format!("it was ended by signal {number}")))
             }
+            End::Limit(limit) => Some((
+                ToolCode::LimitExceeded,
+                format!("the {} limit was reached; everything was ended", limit.name()),
+            )),
             End::Setup(failure) => Some((ToolCode::NotStarted, failure.to_string())),
         };
         match failure {
