@@ -15,7 +15,7 @@ use sbx_platform::path::within;
 use std::path::{Path, PathBuf};
 
 /// What an agent holds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Policy {
     agent: String,
     grants: Vec<Grant>,

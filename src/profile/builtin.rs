@@ -23,6 +23,7 @@ pub const FILES: &[File] = files! { base:
     "base/protected.txt",
     "base/shared-hosts.txt",
     "commands/helpers.txt",
+    "net/reads.txt",
     "providers/tools.txt",
 };
 
