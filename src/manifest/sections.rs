@@ -2,12 +2,11 @@
 //!
 //! Invariant: an unknown key here is an error, so that a misspelt restriction never goes unnoticed.
 
+use super::mcp::{self, Mcp};
 use super::yaml::{Node, NodeKind};
 use crate::text::{Code, Problem, Span, closest};
 use std::time::Duration;
 
-/// The keys of `mcp`.
-pub(crate) const MCP_KEYS: &[&str] = &["allowed_tools", "case", "actions", "arguments", "pins", "requires"];
 /// The keys of `risk`.
 pub(crate) const RISK_KEYS: &[&str] =
     &["deny_at", "deny", "ignore", "min_severity", "groups", "context_raises", "apply_to_exec"];
@@ -15,7 +14,7 @@ pub(crate) const RISK_KEYS: &[&str] =
 /// Every section sbx owns, with the keys it takes; none where the keys are the user's names.
 pub const SECTIONS: &[(&str, Option<&[&str]>)] = &[
     ("tools", None),
-    ("mcp", Some(&["allowed_tools", "case", "actions", "arguments", "pins", "requires"])),
+    ("mcp", Some(mcp::KEYS)),
     (
         "risk",
         Some(&["deny_at", "deny", "ignore", "min_severity", "groups", "context_raises", "apply_to_exec"]),
@@ -113,8 +112,8 @@ pub struct Sections {
     pub provider_tools: Vec<String>,
     /// `tools`, unread.
     pub tools: Option<Node>,
-    /// `mcp`, its keys checked.
-    pub mcp: Option<Node>,
+    /// `mcp`.
+    pub mcp: Option<Mcp>,
     /// `risk`, its keys checked.
     pub risk: Option<Node>,
 }
@@ -133,7 +132,7 @@ impl Sections {
             "accept_degraded" => self.accept_degraded = names(name, node, problems),
             "provider_tools" => self.provider_tools = names(name, node, problems),
             "tools" => self.tools = Some(node.clone()),
-            "mcp" => self.mcp = Some(node.clone()),
+            "mcp" => self.mcp = Some(Mcp::read(node, problems)),
             "risk" => self.risk = Some(node.clone()),
             _ => {}
         }
@@ -160,7 +159,7 @@ pub(super) fn check_keys(section: &str, keys: &[&str], node: &Node, problems: &m
     }
 }
 
-fn bad(section: &str, message: String, span: Span) -> Problem {
+pub(super) fn bad(section: &str, message: String, span: Span) -> Problem {
     Problem::error(Code::BadSection, message).at(span).key(section)
 }
 
@@ -168,10 +167,7 @@ fn limits(node: &Node, problems: &mut Vec<Problem>) -> Limits {
     let mut limits = Limits::default();
     for (key, value) in node.map().unwrap_or_default() {
         let name = key.text().unwrap_or_default();
-        let text = match &value.kind {
-            NodeKind::Text(text) | NodeKind::Number(text) => text.as_str(),
-            NodeKind::Null | NodeKind::Bool(_) | NodeKind::List(_) | NodeKind::Map(_) => "",
-        };
+        let text = value.scalar().unwrap_or_default();
         let known = match name {
             "wall" => duration(text).map(|limit| limits.wall = Some(limit)),
             "cpu" => duration(text).map(|limit| limits.cpu = Some(limit)),
@@ -208,7 +204,7 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 /// Bytes, or a number with `k`, `M`, `G` or `T` (powers of 1024).
-fn size(text: &str) -> Option<u64> {
+pub(super) fn size(text: &str) -> Option<u64> {
     let (number, unit) = split_unit(text);
     let shift = match unit {
         "" | "B" => 0,
@@ -221,7 +217,7 @@ fn size(text: &str) -> Option<u64> {
     count(number)?.checked_mul(1 << shift)
 }
 
-fn count(text: &str) -> Option<u64> {
+pub(super) fn count(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|number| digits && *number > 0)
 }
