@@ -50,11 +50,6 @@ impl Authority {
         self.policy.agent()
     }
 
-    /// Whether any grant is about any host.
-    pub(crate) fn reaches_anything(&self) -> bool {
-        !self.patterns.is_empty()
-    }
-
     /// Whether any grant is about a host, on whatever port.
     pub(crate) fn knows(&self, host: &Host) -> bool {
         self.patterns.iter().any(|(pattern, _)| pattern.matches(host))

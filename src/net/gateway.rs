@@ -15,7 +15,7 @@ use super::service::Service;
 use crate::audit::{Nowhere, Sink};
 use crate::capability::{Capability, Target};
 use crate::decide::Denial;
-use crate::policy::{PlacedScope, Policy};
+use crate::policy::{Grant, PlacedScope, Policy};
 use sbx_platform::door::{Destinations, Doors, Inward, Porter};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -80,16 +80,20 @@ impl Settings {
 }
 
 impl Gateway {
-    /// A gateway for a policy; none when it has nothing to serve.
+    /// Whether a policy has anything to serve.
+    #[must_use]
+    pub fn is_needed(policy: &Policy) -> bool {
+        let reaches = |grant: &Grant| matches!(&grant.scope, PlacedScope::Net { hosts } if !hosts.is_empty());
+        !policy.sections().listen.is_empty() || policy.grants().iter().any(reaches)
+    }
+
+    /// A gateway for a policy.
     ///
     /// # Errors
     /// When a port to publish is taken, the proxy further out cannot be read, or no key can be made.
-    pub fn new(policy: &Policy, settings: Settings) -> io::Result<Option<Self>> {
+    pub fn new(policy: &Policy, settings: Settings) -> io::Result<Self> {
         let listen = &policy.sections().listen;
         let authority = Authority::new(policy);
-        if !authority.reaches_anything() && listen.is_empty() {
-            return Ok(None);
-        }
         let outer_proxy = match &settings.outer_proxy {
             None => None,
             Some((url, without)) => {
@@ -104,7 +108,7 @@ impl Gateway {
         let published = listen.iter().map(|port| publish(*port)).collect::<io::Result<Vec<_>>>()?;
         let report = Report::new(authority.agent(), settings.sink);
         let service = Arc::new(Service::new(authority, report, secrets, outer_proxy, issuer));
-        Ok(Some(Self { service, published, running: None }))
+        Ok(Self { service, published, running: None })
     }
 
     /// The certificate that programs inside must trust; none where nothing is inspected.

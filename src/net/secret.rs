@@ -4,7 +4,7 @@
 //! launches.
 //! Invariant: a value is written to a verified connection to its host, and shown nowhere else.
 
-use crate::capability::{Host, Target};
+use crate::capability::Target;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
@@ -119,11 +119,6 @@ impl Secrets {
     /// Whether any is for a host's port, so that its connections must be opened.
     pub(crate) fn concern(&self, target: &Target) -> bool {
         self.0.iter().any(|secret| secret.is_for(target))
-    }
-
-    /// Whether any is for a host.
-    pub(crate) fn concern_host(&self, host: &Host) -> bool {
-        self.0.iter().any(|secret| secret.target.host == *host)
     }
 
     /// The headers that take the place of what the program wrote; none unless the connection is verified.

@@ -25,6 +25,7 @@ pub const FILES: &[File] = files! { base:
     "base/shared-hosts.txt",
     "commands/helpers.txt",
     "net/reads.txt",
+    "net/trust.txt",
     "providers/tools.txt",
 };
 

@@ -9,6 +9,7 @@ mod providers;
 mod reads;
 mod secrets;
 mod system;
+mod trust;
 
 pub use builtin::{BUILTIN_AGENTS, FILES, File, agent};
 pub use hosts::{SHARED_HOSTS, is_public_suffix};
@@ -17,3 +18,4 @@ pub use providers::{Narrowing, PROVIDER_TOOLS, ProviderTool};
 pub use reads::verb_of;
 pub use secrets::{SECRETS, SecretOption, SecretRules};
 pub use system::{HELPERS, Helper, HelperKind, INERT_GIT_KEYS, SYSTEM_VIEW, SystemKind};
+pub use trust::{TRUST, Trusted};

@@ -126,7 +126,7 @@ pub(crate) fn parse_response(bytes: &[u8], method: &str) -> Result<Option<Respon
     let of = |name: &'static str| {
         lines.iter().filter(move |(line, _)| line.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
     };
-    let chunked = of("transfer-encoding").last().map(|value| ends_in_chunked(value));
+    let chunked = of("transfer-encoding").next_back().map(ends_in_chunked);
     let mut lengths = of("content-length").map(number).collect::<Result<Vec<u64>, Malformed>>()?;
     lengths.dedup();
     let bodiless = method == "HEAD" || status < 200 || matches!(status, 204 | 304);
