@@ -96,19 +96,10 @@ fn mapped(address: &str) -> Option<SocketAddr> {
 fn fast_open_later(address: &Address) -> io::Result<()> {
     let socket = socket(2, 1, 0)?;
     let on = 1_i32;
+    let (raw, option) = (socket.as_raw_fd(), libc::TCP_FASTOPEN_CONNECT);
     // SAFETY: one readable integer.
-    check(
-        unsafe {
-            libc::setsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_FASTOPEN_CONNECT,
-                (&raw const on).cast(),
-                4,
-            )
-        }
-        .into(),
-    )?;
+    let set = unsafe { libc::setsockopt(raw, libc::IPPROTO_TCP, option, (&raw const on).cast(), 4) };
+    check(set.into())?;
     address.connect(&socket)?;
     address.send(&socket, libc::MSG_NOSIGNAL)
 }
