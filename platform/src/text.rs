@@ -15,8 +15,8 @@ use std::time::Duration;
 use crate::backend::Guarantee;
 use crate::error::PlatformError;
 use crate::plan::{
-    Access, Code, Exec, Identity, InsideNew, Limits, MountOp, Gateway, Network, Place, Plan, ProtectedName, Rights,
-    Stdio, UnixSockets,
+    Access, Code, Exec, Gateway, Identity, InsideNew, Limits, MountOp, Network, Place, Plan, ProtectedName,
+    Rights, Stdio, UnixSockets,
 };
 
 /// Letters for [`Rights`], in the order of their bits.
@@ -144,7 +144,7 @@ fn inside_new(text: &str) -> Option<InsideNew> {
         ("settings", keys) => {
             let keys = keys.split(' ').map(|key| Cow::Owned(key.to_owned()));
             Some(InsideNew::Settings(keys.collect()))
-        },
+        }
         _ => None,
     }
 }
@@ -371,15 +371,14 @@ mod tests {
         plan.rights = vec![Place { path: odd.clone(), rights: Rights::READ | Rights::REMOVE }];
         plan.protect = vec![odd.clone()];
         let settings = InsideNew::Settings(Arc::new(["a.b".into(), "c.*.d".into()]));
-        let names =
-            [InsideNew::Nothing, InsideNew::Anything, InsideNew::Ending(".sample".into()), settings]
-                .map(|inside_new| ProtectedName {
-                    components: vec![OsStr::new(".git").into(), OsStr::new("*").into()],
-                    may_make: vec![odd.clone()],
-                    may_take: vec![odd.clone(), odd.clone()],
-                    inside_new,
-                })
-                .to_vec();
+        let names = [InsideNew::Nothing, InsideNew::Anything, InsideNew::Ending(".sample".into()), settings]
+            .map(|inside_new| ProtectedName {
+                components: vec![OsStr::new(".git").into(), OsStr::new("*").into()],
+                may_make: vec![odd.clone()],
+                may_take: vec![odd.clone(), odd.clone()],
+                inside_new,
+            })
+            .to_vec();
         plan.protect_names = Arc::new(names);
         plan.pass_fds = vec![7];
         plan.stdio = Stdio::Capture;

@@ -73,8 +73,24 @@ mod tests {
     use proptest::prelude::*;
 
     const WORDS: [&str; 18] = [
-        "exec", "eval", "shell", "--agent", "-a", "scout", "--in", "/w", "--backend", "native", "--explain",
-        "--tty", "-t", "--json", "--", "rg", "--color", "-x",
+        "exec",
+        "eval",
+        "shell",
+        "--agent",
+        "-a",
+        "scout",
+        "--in",
+        "/w",
+        "--backend",
+        "native",
+        "--explain",
+        "--tty",
+        "-t",
+        "--json",
+        "--",
+        "rg",
+        "--color",
+        "-x",
     ];
 
     const FRONTS: [&[&str]; 3] = [&["exec", "--agent", "a"], &["eval", "-a", "a"], &[]];

@@ -77,9 +77,7 @@ impl ProtectedPath {
 
     /// The part of `path` that many components up, when it ends with the protected name.
     fn ends<'a>(&self, path: &'a Path, above: usize) -> Option<&'a Path> {
-        fits(self.name, names_from_the_end(path).skip(above))
-            .then(|| path.ancestors().nth(above))
-            .flatten()
+        fits(self.name, names_from_the_end(path).skip(above)).then(|| path.ancestors().nth(above)).flatten()
     }
 
     /// Its components.

@@ -16,9 +16,9 @@ static VIEW_ROWS: [[&str; 2]; count(VIEW)] = rows(VIEW);
 
 /// The system view, from `profiles/base/linux.txt`.
 pub fn system_view() -> impl Iterator<Item = (&'static str, SystemKind)> {
-    VIEW_ROWS.iter().map(|[path, kind]| {
-        (*path, if *kind == "code" { SystemKind::Code } else { SystemKind::Data })
-    })
+    VIEW_ROWS
+        .iter()
+        .map(|[path, kind]| (*path, if *kind == "code" { SystemKind::Code } else { SystemKind::Data }))
 }
 
 /// What a command needs beside its own file.

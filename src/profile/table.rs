@@ -35,11 +35,7 @@ pub(super) const fn rows<const ROWS: usize, const CELLS: usize>(
     rows
 }
 
-const fn cells<const CELLS: usize>(
-    text: &'static str,
-    mut at: usize,
-    end: usize,
-) -> [&'static str; CELLS] {
+const fn cells<const CELLS: usize>(text: &'static str, mut at: usize, end: usize) -> [&'static str; CELLS] {
     let bytes = text.as_bytes();
     let mut cells = [""; CELLS];
     let mut cell = 0;
