@@ -3,7 +3,7 @@
 use super::{CliError, Exit, Ui, answers};
 use crate::capability::{CATALOG, Entry, ValueKind};
 use crate::decide::{DenialCode, REQUEST_KEYS};
-use crate::manifest::{BACKENDS, CONFIG_KEYS, LIMIT_KEYS, MCP_KEYS, RISK_KEYS};
+use crate::manifest::{AUDIT_KEYS, BACKENDS, CONFIG_KEYS, LIMIT_KEYS, MCP_KEYS, RISK_KEYS};
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
@@ -202,6 +202,7 @@ fn config() -> Value {
     let property = |key: &str| match key {
         "limits" => limits(),
         "accept_degraded" => strings(),
+        "audit" => keyed(AUDIT_KEYS),
         "backend" => json!({ "enum": BACKENDS }),
         _ => json!({ "type": "string" }),
     };

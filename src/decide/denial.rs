@@ -156,6 +156,12 @@ fn describe(request: &Request) -> Value {
             "argv": argv.iter().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>(),
             "cwd": cwd,
         }),
-        Subject::Shell { text, cwd } => json!({ "capability": capability, "cmd": text, "cwd": cwd }),
+        Subject::Shell { text, arguments, cwd } => {
+            let mut body = json!({ "capability": capability, "cmd": text, "cwd": cwd });
+            if let Some(arguments) = arguments {
+                body["arguments"] = arguments.iter().map(|argument| argument.to_string_lossy()).collect();
+            }
+            body
+        }
     }
 }

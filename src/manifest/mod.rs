@@ -22,7 +22,7 @@ mod trust;
 mod write;
 mod yaml;
 
-pub use config::Config;
+pub use config::{AuditSettings, Config, OnFailure};
 pub use edit::{Change, EditError, grant, renamed, revoke};
 pub use expand::expand;
 pub use facts::{Facts, project_of};
@@ -37,7 +37,7 @@ pub use trust::{TrustStore, fingerprint};
 pub use write::{WriteError, rewrite};
 pub use yaml::{Node, NodeKind};
 
-pub(crate) use config::{BACKENDS, KEYS as CONFIG_KEYS};
+pub(crate) use config::{AUDIT_KEYS, BACKENDS, KEYS as CONFIG_KEYS};
 pub(crate) use record::{MAX_AGENT_ID, is_agent_id};
 pub(crate) use render::record as render_record;
 pub(crate) use sections::{MCP_KEYS, RISK_KEYS};

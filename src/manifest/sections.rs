@@ -168,10 +168,7 @@ fn limits(node: &Node, problems: &mut Vec<Problem>) -> Limits {
     let mut limits = Limits::default();
     for (key, value) in node.map().unwrap_or_default() {
         let name = key.text().unwrap_or_default();
-        let text = match &value.kind {
-            NodeKind::Text(text) | NodeKind::Number(text) => text.as_str(),
-            NodeKind::Null | NodeKind::Bool(_) | NodeKind::List(_) | NodeKind::Map(_) => "",
-        };
+        let text = value.scalar().unwrap_or_default();
         let known = match name {
             "wall" => duration(text).map(|limit| limits.wall = Some(limit)),
             "cpu" => duration(text).map(|limit| limits.cpu = Some(limit)),
@@ -208,7 +205,7 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 /// Bytes, or a number with `k`, `M`, `G` or `T` (powers of 1024).
-fn size(text: &str) -> Option<u64> {
+pub(super) fn size(text: &str) -> Option<u64> {
     let (number, unit) = split_unit(text);
     let shift = match unit {
         "" | "B" => 0,
@@ -221,7 +218,7 @@ fn size(text: &str) -> Option<u64> {
     count(number)?.checked_mul(1 << shift)
 }
 
-fn count(text: &str) -> Option<u64> {
+pub(super) fn count(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|number| digits && *number > 0)
 }

@@ -6,6 +6,7 @@ mod builtin;
 mod hosts;
 mod protected;
 mod providers;
+mod secrets;
 mod system;
 mod table;
 
@@ -13,4 +14,5 @@ pub use builtin::{BUILTIN_AGENTS, FILES, File, agent};
 pub use hosts::is_public_suffix;
 pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
 pub use providers::{Narrowing, ProviderTool, provider_tools};
+pub use secrets::{SECRETS, SecretOption, SecretRules};
 pub use system::{Helper, HelperKind, SystemKind, helpers, inert_git_keys, system_view};

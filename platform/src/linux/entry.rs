@@ -12,9 +12,10 @@ use crate::backend::Backend;
 use crate::linux::cgroup::Door;
 use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
+use crate::linux::net::Host;
 use crate::linux::stage::{Stage, Surroundings};
 use crate::linux::sys::{fd, process, signal, socket};
-use crate::linux::{bwrap, landlock, native, spawn};
+use crate::linux::{bwrap, landlock, native, net, spawn};
 use crate::report::{Outcome, SetupFailure, Step};
 use crate::text;
 
@@ -22,7 +23,9 @@ use crate::text;
 pub(crate) fn take_over(arguments: &[std::ffi::OsString]) {
     let word = |at: usize| arguments.get(at).and_then(|word| word.to_str());
     match word(1) {
-        Some(spawn::LAUNCH) if arguments.len() == 3 => launcher(word(2).unwrap_or_default()),
+        Some(spawn::LAUNCH) if matches!(arguments.len(), 3 | 4) => {
+            launcher(word(2).unwrap_or_default(), word(3) == Some(spawn::WITH_DOORS));
+        }
         Some(bwrap::STAGE) if arguments.len() == 4 => {
             let number = |at: usize| word(at).and_then(|word| word.parse::<RawFd>().ok());
             match (number(2), number(3)) {
@@ -41,10 +44,12 @@ fn inherited(number: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
-fn launcher(backend: &str) -> ! {
+fn launcher(backend: &str, with_doors: bool) -> ! {
+    let mut host = with_doors.then(|| net::Over(inherited(spawn::DOORS)));
     let (plan, leash, mut status) =
         (inherited(spawn::PLAN), inherited(spawn::LEASH), File::from(inherited(spawn::STATUS)));
-    for number in [spawn::LEASH, spawn::STATUS] {
+    let doors = with_doors.then_some(spawn::DOORS);
+    for number in [spawn::LEASH, spawn::STATUS].into_iter().chain(doors) {
         let _ = fd::close_on_exec(number);
     }
     let mut words = String::new();
@@ -52,7 +57,10 @@ fn launcher(backend: &str) -> ! {
         .read_to_string(&mut words)
         .map_err(|error| crate::PlatformError::on("read", "the plan", error))
         .and_then(|_| text::parse(&words))
-        .and_then(|plan| crate::linux::launch(&plan, Backend::from_name(backend), Some(&leash)));
+        .and_then(|plan| {
+            let host = host.as_mut().map(|host| host as &mut dyn Host);
+            crate::linux::launch(&plan, Backend::from_name(backend), Some(&leash), host)
+        });
     let _ = status.write_all(Outcome::to_text(&outcome).as_bytes());
     process::leave(0)
 }
