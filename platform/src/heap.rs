@@ -57,7 +57,7 @@ impl Heap {
         let mut tries = 0u32;
         while self.taken.swap(true, Ordering::Acquire) {
             tries += 1;
-            if tries % 64 == 0 {
+            if tries.is_multiple_of(64) {
                 std::thread::yield_now();
             } else {
                 std::hint::spin_loop();
