@@ -2,12 +2,11 @@
 //!
 //! Invariant: an unknown key here is an error, so that a misspelt restriction never goes unnoticed.
 
+use super::mcp::{self, Mcp};
 use super::yaml::{Node, NodeKind};
 use crate::text::{Code, Problem, Span, closest};
 use std::time::Duration;
 
-/// The keys of `mcp`.
-pub(crate) const MCP_KEYS: &[&str] = &["allowed_tools", "case", "actions", "arguments", "pins", "requires"];
 /// The keys of `risk`.
 pub(crate) const RISK_KEYS: &[&str] =
     &["deny_at", "deny", "ignore", "min_severity", "groups", "context_raises", "apply_to_exec"];
@@ -15,7 +14,7 @@ pub(crate) const RISK_KEYS: &[&str] =
 /// Every section sbx owns, with the keys it takes; none where the keys are the user's names.
 pub const SECTIONS: &[(&str, Option<&[&str]>)] = &[
     ("tools", None),
-    ("mcp", Some(&["allowed_tools", "case", "actions", "arguments", "pins", "requires"])),
+    ("mcp", Some(mcp::KEYS)),
     (
         "risk",
         Some(&["deny_at", "deny", "ignore", "min_severity", "groups", "context_raises", "apply_to_exec"]),
@@ -113,8 +112,8 @@ pub struct Sections {
     pub provider_tools: Vec<String>,
     /// `tools`, unread.
     pub tools: Option<Node>,
-    /// `mcp`, its keys checked.
-    pub mcp: Option<Node>,
+    /// `mcp`.
+    pub mcp: Option<Mcp>,
     /// `risk`, its keys checked.
     pub risk: Option<Node>,
 }
@@ -133,7 +132,7 @@ impl Sections {
             "accept_degraded" => self.accept_degraded = names(name, node, problems),
             "provider_tools" => self.provider_tools = names(name, node, problems),
             "tools" => self.tools = Some(node.clone()),
-            "mcp" => self.mcp = Some(node.clone()),
+            "mcp" => self.mcp = Some(Mcp::read(node, problems)),
             "risk" => self.risk = Some(node.clone()),
             _ => {}
         }
@@ -160,7 +159,7 @@ pub(super) fn check_keys(section: &str, keys: &[&str], node: &Node, problems: &m
     }
 }
 
-fn bad(section: &str, message: String, span: Span) -> Problem {
+pub(super) fn bad(section: &str, message: String, span: Span) -> Problem {
     Problem::error(Code::BadSection, message).at(span).key(section)
 }
 

@@ -166,7 +166,7 @@ pub(crate) fn start(stage: Stage, stdio: [OwnedFd; 3], door: &Door) -> Result<St
                 let _ = socket::send(theirs.as_fd(), &Message::Failed(failure).encode(), None);
                 process::leave(FAILED);
             }
-            stage.run(theirs, stdio)
+            stage.run(theirs, stdio, None)
         }
     }
 }

@@ -14,8 +14,9 @@ use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
 use crate::linux::net::Host;
 use crate::linux::stage::{Stage, Surroundings};
-use crate::linux::sys::{fd, process, signal, socket};
+use crate::linux::sys::{fd, number, process, signal, socket};
 use crate::linux::{bwrap, landlock, native, net, spawn};
+use crate::plan::{Network, Plan};
 use crate::report::{Outcome, SetupFailure, Step};
 use crate::text;
 
@@ -65,6 +66,18 @@ fn launcher(backend: &str, with_doors: bool) -> ! {
     process::leave(0)
 }
 
+/// A network in which our stage has the say, where the plan has doors.
+fn own_network(plan: &Plan, line: &OwnedFd) -> Result<Option<OwnedFd>, SetupFailure> {
+    if matches!(plan.network, Network::Gateway(_)) {
+        process::new_network().map_err(|error| SetupFailure {
+            step: Step::Network,
+            object: String::from("namespace"),
+            errno: number(&error),
+        })?;
+    }
+    native::hand_out(plan, line)
+}
+
 fn stage(line: RawFd, plan: RawFd) -> ! {
     let (line, plan) = (inherited(line), inherited(plan));
     let fail = |step: Step, errno: i32| -> ! {
@@ -87,10 +100,17 @@ fn stage(line: RawFd, plan: RawFd) -> ! {
     let Ok(stage) = Stage::prepare(&plan, surroundings, signal::set_of(&[])) else {
         fail(Step::Helper, libc::EINVAL)
     };
+    let inward = match own_network(&plan, &line) {
+        Ok(inward) => inward,
+        Err(failure) => {
+            let _ = socket::send(line.as_fd(), &Message::Failed(failure).encode(), None);
+            process::leave(FAILED)
+        }
+    };
     let copy = |number: RawFd| match fd::dup_above(number, 3) {
         Ok(copy) => copy,
         Err(_) => process::leave(FAILED),
     };
     let stdio = [copy(0), copy(1), copy(2)];
-    stage.run(line, stdio)
+    stage.run(line, stdio, inward)
 }

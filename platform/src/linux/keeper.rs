@@ -11,6 +11,7 @@ use libc::{c_int, pid_t};
 use crate::linux::bare::Children;
 use crate::linux::broker::{Broker, Protected};
 use crate::linux::message::{MESSAGE_MAX, Message};
+use crate::linux::net::inward;
 use crate::linux::sys::{fd, process, signal, socket};
 
 /// Exit status of a stage that could not start the command; the report says why.
@@ -27,6 +28,8 @@ pub(crate) struct Keeper {
     pub(crate) listener: Option<OwnedFd>,
     /// What the broker guards.
     pub(crate) protected: Option<Protected>,
+    /// Where sockets of this network are asked for.
+    pub(crate) inward: Option<OwnedFd>,
     /// Whom to end with the command, where the kernel does not.
     pub(crate) brood: Option<Children>,
     /// Whether to tell which files are asked for.
@@ -34,8 +37,8 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Stays until the command has ended. Never returns.
-    pub(crate) fn run(self) -> ! {
+    /// Stays until the command has ended, after passing on what came `early`. Never returns.
+    pub(crate) fn run(self, early: &[u8]) -> ! {
         let Ok(children) = signal::Collected::take(&[libc::SIGCHLD]) else { process::leave(FAILED) };
         self.let_go(&children);
         let mut broker = match (&self.listener, &self.protected) {
@@ -51,7 +54,11 @@ impl Keeper {
             watch(self.line.as_raw_fd()),
             watch(children.raw()),
             watch(self.listener.as_ref().map_or(-1, AsRawFd::as_raw_fd)),
+            watch(self.inward.as_ref().map_or(-1, AsRawFd::as_raw_fd)),
         ];
+        for number in early {
+            self.pass_on(*number);
+        }
         self.reap(&children);
         loop {
             if fd::poll(&mut set, -1).is_err() {
@@ -70,6 +77,12 @@ impl Keeper {
             } else if set[2].revents != 0 {
                 set[2].fd = -1;
             }
+            if set[3].revents != 0
+                && let Some(line) = &self.inward
+                && inward::answer(line, |_, _| true).is_err()
+            {
+                set[3].fd = -1;
+            }
         }
     }
 
@@ -77,7 +90,8 @@ impl Keeper {
     fn let_go(&self, children: &signal::Collected) {
         let listener = self.listener.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let brood = self.brood.as_ref().map_or(-1, Children::raw);
-        let mut kept = [self.line.as_raw_fd(), listener, children.raw(), brood];
+        let inward = self.inward.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let mut kept = [self.line.as_raw_fd(), listener, children.raw(), brood, inward];
         kept.sort_unstable();
         let mut from = 0;
         for keep in kept.into_iter().filter(|keep| *keep >= 0) {
@@ -97,14 +111,16 @@ impl Keeper {
     fn obey(&self) {
         let mut buffer = [0; MESSAGE_MAX];
         match socket::receive(self.line.as_fd(), &mut buffer, libc::MSG_DONTWAIT) {
-            Ok((2, _)) if buffer[0] == b'S' => {
-                let _ = process::kill(-self.command, c_int::from(buffer[1]));
-            }
+            Ok((2, _)) if buffer[0] == b'S' => self.pass_on(buffer[1]),
             Ok((0, _)) => self.depart(FAILED),
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(_) => self.depart(FAILED),
         }
+    }
+
+    fn pass_on(&self, signal: u8) {
+        let _ = process::kill(-self.command, c_int::from(signal));
     }
 
     /// Leaves, and takes every other process of the launch along.

@@ -30,7 +30,7 @@ mod terminal;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use crate::backend::{Backend, Enforcement};
+use crate::backend::{Backend, Enforcement, Guarantee};
 use crate::door::{Porter, Way};
 use crate::error::PlatformError;
 use crate::linux::bare::Children;
@@ -111,7 +111,7 @@ fn is_closed_inside(outcome: &Outcome) -> bool {
     masked
         || matches!(
             failure.step,
-            Step::Identity | Step::Hostname | Step::Loopback | Step::Root | Step::Helper
+            Step::Identity | Step::Hostname | Step::Loopback | Step::Root | Step::Network | Step::Helper
         )
 }
 
@@ -128,10 +128,7 @@ impl Reception<'_> {
             (Network::Gateway(_), None) => Err(PlatformError::BadPlan {
                 reason: String::from("a network with doors needs someone who serves them"),
             }),
-            (Network::Gateway(_), Some(_)) => Err(PlatformError::BadPlan {
-                reason: String::from("this build cannot make the doors of a network"),
-            }),
-            (Network::None, _) => Ok(()),
+            (Network::Gateway(_), Some(_)) | (Network::None, _) => Ok(()),
         }
     }
 
@@ -153,6 +150,9 @@ fn launch_behind(
     let landlock = landlock::level();
     if backend == Backend::Landlock && landlock == 0 {
         return Err(PlatformError::NoBackend { reason: String::from("this kernel has no Landlock") });
+    }
+    if backend == Backend::Landlock && matches!(plan.network, Network::Gateway(_)) {
+        return Err(PlatformError::Missing { backend, missing: vec![Guarantee::NetHosts] });
     }
     let group = Group::make(&plan.limits);
     let mut enforcement = promise(plan, backend, landlock, group.as_ref(), None)?;

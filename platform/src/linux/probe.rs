@@ -53,7 +53,7 @@ impl Facts {
         Guarantee::ALL.iter().copied().filter(holds).collect()
     }
 
-    fn holds(self, backend: Backend, plan: &Plan, _way: Option<Way>, guarantee: Guarantee) -> bool {
+    fn holds(self, backend: Backend, plan: &Plan, way: Option<Way>, guarantee: Guarantee) -> bool {
         use Guarantee as G;
         let namespaces = backend != Backend::Landlock;
         let level = |least: u32| self.landlock >= least;
@@ -69,7 +69,11 @@ impl Facts {
             G::FsTruncate => namespaces || level(3),
             // bubblewrap cannot mount without code, and without mounts nothing can.
             G::ExecOnly => backend == Backend::Native && level(1),
-            G::NetNone | G::IpcHidden | G::SyscallFilter => true,
+            // Without a network of its own, Landlock must refuse what the launcher does not connect itself.
+            G::NetNone | G::NetHosts => way != Some(Way::OnBehalf) || level(4) && self.notify,
+            G::NetPorts => way != Some(Way::PerPort),
+            G::NetNames | G::NetListen => way != Some(Way::OnBehalf),
+            G::IpcHidden | G::SyscallFilter => true,
             G::Signals | G::Teardown => namespaces || level(6),
             G::SocketsHidden => namespaces || plan.unix_sockets == UnixSockets::PairsOnly,
             G::ProtectedPaths => self.notify,

@@ -18,10 +18,11 @@ use crate::linux::broker::Protected;
 use crate::linux::keeper::{self, Keeper};
 use crate::linux::landlock::{self, Tcp};
 use crate::linux::message::Message;
+use crate::linux::net::GO;
 use crate::linux::seccomp::{self, Arch, Filter, Instruction, Watch};
 use crate::linux::sys::{c_path, check_int, fd, number, process, signal, socket};
 use crate::linux::{caps, limits, terminal};
-use crate::plan::{Exec, Limits, MountOp, Place, Plan, Rights, Stdio, UnixSockets};
+use crate::plan::{Exec, Limits, MountOp, Network, Place, Plan, Rights, Stdio, UnixSockets};
 use crate::report::{SetupFailure, Step};
 
 /// Room for the child between its birth and `execve`; it only makes system calls there.
@@ -53,6 +54,8 @@ pub(crate) struct Stage {
     protected: Option<Protected>,
     trace: bool,
     brood: Option<Children>,
+    /// Whether somebody must have taken the sockets of the network first.
+    awaits_go: bool,
     mask: libc::sigset_t,
 }
 
@@ -92,13 +95,19 @@ impl Stage {
             protected,
             trace: plan.trace,
             brood: None,
+            awaits_go: matches!(plan.network, Network::Gateway(_)),
             mask,
         })
     }
 
     /// Takes the last steps, starts the command and stays until it has ended. Never returns.
-    pub(crate) fn run(mut self, line: OwnedFd, mut stdio: [OwnedFd; 3]) -> ! {
+    /// `inward` is where sockets of this network are asked for.
+    pub(crate) fn run(mut self, line: OwnedFd, mut stdio: [OwnedFd; 3], inward: Option<OwnedFd>) -> ! {
+        let mut early = Vec::new();
         let started = self.confine(&line, &mut stdio).and_then(|()| {
+            if self.awaits_go {
+                early = await_go(&line);
+            }
             let _ = socket::send(line.as_fd(), &Message::Starting.encode(), None);
             self.start(&stdio)
         });
@@ -107,8 +116,9 @@ impl Stage {
                 drop(stdio);
                 let protected = self.protected.take();
                 let brood = self.brood.take();
-                let keeper = Keeper { line, command, listener, protected, brood, trace: self.trace };
-                keeper.run()
+                let trace = self.trace;
+                let keeper = Keeper { line, command, listener, protected, inward, brood, trace };
+                keeper.run(&early)
             }
             Err(failure) => {
                 let _ = socket::send(line.as_fd(), &Message::Failed(failure).encode(), None);
@@ -183,6 +193,22 @@ impl Stage {
             None => None,
         };
         Ok((pid, listener))
+    }
+}
+
+/// Waits until somebody serves the network; the signals that came meanwhile. Leaves with the supervisor.
+fn await_go(line: &OwnedFd) -> Vec<u8> {
+    let mut early = Vec::new();
+    loop {
+        let mut word = [0; 2];
+        match socket::receive(line.as_fd(), &mut word, 0) {
+            Ok((1, _)) if word[..1] == *GO => return early,
+            Ok((2, _)) if word[0] == b'S' => early.push(word[1]),
+            Ok((0, _)) => process::leave(keeper::FAILED),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => process::leave(keeper::FAILED),
+        }
     }
 }
 

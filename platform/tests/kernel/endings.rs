@@ -42,7 +42,7 @@ fn marked(marker: &str) -> Vec<String> {
 }
 
 /// Whether nothing with `marker` is left within two seconds.
-fn gone(marker: &str) -> bool {
+pub(crate) fn gone(marker: &str) -> bool {
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
         if marked(marker).is_empty() {

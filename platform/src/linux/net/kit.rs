@@ -5,9 +5,12 @@
 //! Invariant: a kit arrives whole or not at all.
 
 use std::io;
+use std::net::TcpListener;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use crate::door::{Doors, Way};
+use super::destinations::{Arrived, Remembered};
+use super::inward::Line;
+use crate::door::{Destinations, Doors, Inward, Way};
 use crate::linux::sys::{errno, socket};
 
 /// What one descriptor is.
@@ -15,6 +18,8 @@ use crate::linux::sys::{errno, socket};
 pub(crate) enum Part {
     /// A listener for connections.
     Stream,
+    /// A listener for a service of the host.
+    Service,
     /// Where names are asked for by datagram.
     Names,
     /// Where names are asked for by stream.
@@ -27,7 +32,8 @@ pub(crate) enum Part {
     Book,
 }
 
-const PARTS: [Part; 6] = [Part::Stream, Part::Names, Part::NameStream, Part::Proxy, Part::Inward, Part::Book];
+const PARTS: [Part; 7] =
+    [Part::Stream, Part::Service, Part::Names, Part::NameStream, Part::Proxy, Part::Inward, Part::Book];
 const WAYS: [Way; 3] = [Way::Redirected, Way::PerPort, Way::OnBehalf];
 /// The first byte of a message with descriptors of a kit.
 pub(crate) const MARK: u8 = b'D';
@@ -58,8 +64,34 @@ impl Kit {
 
     /// As whoever serves them wants them.
     pub(crate) fn into_doors(self) -> io::Result<Doors> {
-        // Until the sockets can be made, nobody gets any.
-        Err(errno(libc::ENOSYS))
+        let mut streams: Vec<TcpListener> = Vec::new();
+        let (mut services, mut names, mut name_streams) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut proxy, mut inward, mut book) = (None, None, None);
+        for (part, fd) in self.parts {
+            match part {
+                Part::Stream => streams.push(fd.into()),
+                Part::Service => services.push(fd.into()),
+                Part::Names => names.push(fd.into()),
+                Part::NameStream => name_streams.push(fd.into()),
+                Part::Proxy => proxy = Some(fd.into()),
+                Part::Inward => inward = Some(fd),
+                Part::Book => book = Some(fd),
+            }
+        }
+        let destinations: Box<dyn Destinations> = match self.way {
+            Way::Redirected => {
+                let listeners = streams.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
+                Box::new(Remembered { listeners })
+            }
+            Way::PerPort => Box::new(Arrived),
+            Way::OnBehalf => return Err(errno(if book.is_some() { libc::ENOSYS } else { libc::EPROTO })),
+        };
+        streams.extend(services);
+        let inward: Option<Box<dyn Inward>> = match inward {
+            Some(fd) => Some(Box::new(Line::new(fd)?)),
+            None => None,
+        };
+        Ok(Doors { way: self.way, streams, names, name_streams, proxy, destinations, inward })
     }
 }
 

@@ -4,11 +4,18 @@
 //! them and for handing them out. It leaves serving them, and every decision about names, to the porter.
 //! Invariant: the command starts only after somebody has taken the sockets.
 
+mod destinations;
+mod inside;
+pub(crate) mod inward;
 pub(crate) mod kit;
+mod netlink;
+mod route;
+mod rules;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+pub(crate) use inside::arrange;
 pub(crate) use kit::{Arriving, Kit};
 
 use crate::door::Porter;

@@ -130,6 +130,12 @@ pub(crate) fn new_session() -> io::Result<()> {
     check_int(unsafe { libc::setsid() }).map(drop)
 }
 
+/// Moves this process into a new network namespace.
+pub(crate) fn new_network() -> io::Result<()> {
+    // SAFETY: a plain integer; only this process is concerned.
+    check_int(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
+}
+
 /// Effective user and group number.
 pub(crate) fn ids() -> (u32, u32) {
     // SAFETY: takes nothing and cannot fail.
