@@ -35,11 +35,12 @@ const fn in_order<const ROWS: usize>(rows: [[&'static str; 3]; ROWS]) -> [Protec
     let mut row = 0;
     while row < ROWS {
         let [name, opening, why] = rows[row];
-        let opening = match opening.as_bytes() {
-            b"named" => Opening::Named,
-            b"never" => Opening::Never,
-            _ => panic!("a protected path is opened by `named` or `never`"),
-        };
+        let named = matches!(opening.as_bytes(), b"named");
+        assert!(
+            named || matches!(opening.as_bytes(), b"never"),
+            "a protected path is opened by `named` or `never`"
+        );
+        let opening = if named { Opening::Named } else { Opening::Never };
         let mut place = row;
         while place > 0 && is_before(last(name), last(list[place - 1].name)) {
             list[place] = list[place - 1];
