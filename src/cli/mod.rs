@@ -2,6 +2,7 @@
 
 mod agents;
 mod answers;
+mod audit;
 mod authority;
 mod check;
 mod docs;
@@ -58,6 +59,9 @@ enum Command {
     Check(check::Check),
     /// Show the narrowing chain and what is left, as a receipt.
     Explain(explain::Explain),
+    /// Show, count and verify what happened.
+    #[command(subcommand)]
+    Audit(audit::Audit),
     /// List skills, or say what one still needs.
     #[command(subcommand)]
     Skills(offers::Skills),
@@ -130,6 +134,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Agents(command) => command.run(ui),
         Command::Check(command) => command.run(ui),
         Command::Explain(command) => command.run(ui),
+        Command::Audit(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),
         Command::Schema(command) => command.run(ui),

@@ -109,6 +109,16 @@ impl View {
         }
     }
 
+    /// Lays something empty over a directory that lies in a granted place and is nobody's to see.
+    pub(super) fn hide(&mut self, path: &Path, places: &Places, host: &dyn Host) {
+        const EMPTY: u64 = 4096;
+        let shown = places.iter().any(|(place, _)| within(path, place));
+        if shown && host.kind(path) == Some(Kind::Directory) {
+            let dest = path.to_path_buf();
+            self.mounts.push(MountOp::Tmpfs { dest, size: EMPTY, mode: 0o555, code: Code::Refused });
+        }
+    }
+
     /// Links in the private home to granted places of the user's own, so that `~/.cargo` and the like are found.
     pub(super) fn add_home_links(&mut self, places: &Places, own: &Path, private: &Path) {
         let below = places.iter().filter_map(|(path, _)| Some((path, path.strip_prefix(own).ok()?)));

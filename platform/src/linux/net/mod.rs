@@ -5,6 +5,8 @@
 //! Invariant: the command starts only after somebody has taken the sockets.
 
 mod apart;
+mod behalf;
+mod book;
 mod destinations;
 mod inside;
 pub(crate) mod inward;
@@ -17,6 +19,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 pub(crate) use apart::Apart;
+pub(crate) use behalf::{Behalf, prepare};
 pub(crate) use inside::arrange;
 pub(crate) use kit::{Arriving, Kit};
 
