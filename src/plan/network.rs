@@ -6,7 +6,7 @@
 use super::host::Host;
 use crate::capability::{Host as Name, HostPattern};
 use crate::policy::{PlacedScope, Policy};
-use crate::profile::{TRUST, Trusted};
+use crate::profile::{self, Trusted};
 use sbx_platform::plan::{Access, Code, Gateway, MountOp, Network};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -101,8 +101,8 @@ pub(super) fn variables(outlet: &Outlet) -> Vec<(OsString, OsString)> {
     let mut variables: Vec<(OsString, OsString)> =
         vec![("SBX_PROXY".into(), format!("http://127.0.0.1:{PROXY_PORT}").into())];
     if outlet.bundle.is_some() {
-        let names = TRUST.iter().filter_map(|trusted| match trusted {
-            Trusted::Variable(name) => Some(*name),
+        let names = profile::trust().filter_map(|trusted| match trusted {
+            Trusted::Variable(name) => Some(name),
             Trusted::File(_) => None,
         });
         variables.extend(names.map(|name| (name.into(), BUNDLE.into())));
@@ -121,7 +121,7 @@ pub(super) fn trust(outlet: &Outlet, host: &dyn Host) -> Vec<MountOp> {
         code: Code::Refused,
     };
     let mut found: BTreeSet<PathBuf> = BTreeSet::new();
-    for trusted in TRUST.iter() {
+    for trusted in profile::trust() {
         if let Trusted::File(path) = trusted {
             // A bundle elsewhere than in what is shown of the system is not seen anyway.
             found.extend(host.real(Path::new(path)).filter(|real| real.starts_with("/etc")));

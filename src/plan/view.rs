@@ -3,7 +3,7 @@
 use super::host::{Host, Kind};
 use super::places::Places;
 use super::programs::{Parts, Programs};
-use crate::profile::{SYSTEM_VIEW, SystemKind};
+use crate::profile::{SystemKind, system_view};
 use sbx_platform::path::within;
 use sbx_platform::plan::{Access, Code, MountOp, Place, Rights};
 use std::path::{Path, PathBuf};
@@ -33,9 +33,9 @@ impl View {
 
     /// The system, read-only; executable only where any program may run.
     pub(super) fn add_system(&mut self, programs: &Programs, host: &dyn Host) {
-        for (path, kind) in SYSTEM_VIEW.iter() {
+        for (path, kind) in system_view() {
             let path = Path::new(path);
-            let runs = *programs == Programs::Any && *kind == SystemKind::Code;
+            let runs = *programs == Programs::Any && kind == SystemKind::Code;
             match host.kind(path) {
                 None => {}
                 Some(Kind::Link(target)) => {

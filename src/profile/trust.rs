@@ -1,7 +1,6 @@
 //! How programs are told whom to trust, as data.
 
-use super::system::rows;
-use std::sync::LazyLock;
+use super::table::{count, rows};
 
 /// A way to tell a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,25 +11,22 @@ pub enum Trusted {
     File(&'static str),
 }
 
-/// The ways there are, read from `profiles/net/trust.txt`.
-pub static TRUST: LazyLock<Vec<Trusted>> = LazyLock::new(|| {
-    let row = |mut cells: Box<dyn Iterator<Item = &'static str>>| match (cells.next()?, cells.next()?) {
-        ("variable", name) => Some(Trusted::Variable(name)),
-        ("file", path) => Some(Trusted::File(path)),
-        _ => None,
-    };
-    rows(include_str!("../../profiles/net/trust.txt")).filter_map(|cells| row(Box::new(cells))).collect()
-});
+const TEXT: &str = include_str!("../../profiles/net/trust.txt");
+static ROWS: [[&str; 2]; count(TEXT)] = rows(TEXT);
+
+/// The ways there are, from `profiles/net/trust.txt`.
+pub fn trust() -> impl Iterator<Item = Trusted> {
+    ROWS.iter()
+        .map(|[kind, what]| if *kind == "file" { Trusted::File(what) } else { Trusted::Variable(what) })
+}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_understood() {
-        let lines =
-            include_str!("../../profiles/net/trust.txt").lines().filter(|line| !line.starts_with('#'));
-        assert_eq!(TRUST.len(), lines.count());
-        assert!(TRUST.contains(&Trusted::Variable("SSL_CERT_FILE")));
+    fn every_row_is_of_a_kind() {
+        assert!(ROWS.iter().all(|[kind, _]| matches!(*kind, "variable" | "file")));
+        assert!(trust().any(|trusted| trusted == Trusted::Variable("SSL_CERT_FILE")));
     }
 }
