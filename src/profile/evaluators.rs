@@ -1,7 +1,6 @@
 //! Commands that read what they are given as code.
 
-use super::system::rows;
-use std::sync::LazyLock;
+use super::table::{count, rows};
 
 /// How a command with this trait may be used where values are filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,32 +33,29 @@ pub struct Evaluator {
     pub why: &'static str,
 }
 
-/// The shipped list, read from `profiles/tools/evaluators.txt`.
-pub static EVALUATORS: LazyLock<Vec<Evaluator>> = LazyLock::new(|| {
-    rows(include_str!("../../profiles/tools/evaluators.txt"))
-        .filter_map(|mut cells| {
-            let (command, how, options) = (cells.next()?, cells.next()?, cells.next()?);
-            let evaluation = match how {
-                "values" => Evaluation::Values,
-                "script" => Evaluation::Script,
-                "filter" => Evaluation::Filter,
-                "runner" => Evaluation::Runner,
-                "options" => Evaluation::Options,
-                // A word that is not known is read as the strictest.
-                _ => Evaluation::Never,
-            };
-            let options = options.split(',').filter(|option| *option != "-").collect();
-            Some(Evaluator { command, evaluation, options, why: cells.next()? })
-        })
-        .collect()
-});
+const TEXT: &str = include_str!("../../profiles/tools/evaluators.txt");
+static ROWS: [[&str; 4]; count(TEXT)] = rows(TEXT);
+
+fn row([command, how, options, why]: &'static [&'static str; 4]) -> Evaluator {
+    let evaluation = match *how {
+        "values" => Evaluation::Values,
+        "script" => Evaluation::Script,
+        "filter" => Evaluation::Filter,
+        "runner" => Evaluation::Runner,
+        "options" => Evaluation::Options,
+        // A word that is not known is read as the strictest.
+        _ => Evaluation::Never,
+    };
+    let options = options.split(',').filter(|option| *option != "-").collect();
+    Evaluator { command, evaluation, options, why }
+}
 
 /// What is known of a command, by its name or the last part of its path.
 #[must_use]
-pub fn evaluator(command: &str) -> Option<&'static Evaluator> {
+pub fn evaluator(command: &str) -> Option<Evaluator> {
     let name = command.rsplit('/').next().unwrap_or(command);
     // python3.12, perl5.36 and the like.
     let versioned = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '-');
-    let known = |name: &str| EVALUATORS.iter().find(|row| row.command == name);
+    let known = |name: &str| ROWS.iter().find(|[command, ..]| *command == name).map(row);
     known(name).or_else(|| known(versioned).filter(|_| !versioned.is_empty()))
 }

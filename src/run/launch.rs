@@ -1,15 +1,17 @@
 //! Runs a permitted command behind the fence and says how it ended.
 
 use super::live::Live;
+use super::network::Network;
 use super::record;
 use super::repositories::armed_repositories;
 use crate::audit::{Sink, new_session};
-use crate::decide::Permit;
+use crate::decide::{Denial, Permit};
 use crate::plan::{Host, Invocation, LowerError, lower};
 use sbx_platform::plan::Stdio;
 use sbx_platform::report::{Limit, Step};
 use sbx_platform::{Backend, Child, End, Outcome, Pipe, PlatformError};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// A launch that ended, with what is worth saying about it.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub struct Ran {
     pub remarks: Vec<String>,
     /// What the launch left behind that would run code outside the fence.
     pub warnings: Vec<String>,
+    /// What was asked of the network and is not granted.
+    pub refused: Vec<Denial>,
 }
 
 /// Why nothing was run.
@@ -33,6 +37,18 @@ pub enum RunError {
     /// The fence cannot be had here.
     #[error(transparent)]
     Platform(#[from] PlatformError),
+    /// A secret cannot be had.
+    #[error("cannot read the secret for {name}")]
+    Secret {
+        /// The variable.
+        name: String,
+        /// Why.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// The network cannot be served.
+    #[error("cannot prepare the network")]
+    Network(#[source] std::io::Error),
     /// It could not be recorded, and what cannot be recorded is not run.
     #[error("the launch cannot be recorded, so nothing was run")]
     Audit(#[source] std::io::Error),
@@ -46,7 +62,7 @@ pub fn run(
     permit: &Permit<'_>,
     invocation: &Invocation,
     backend: Option<Backend>,
-    audit: &dyn Sink,
+    audit: &Arc<dyn Sink>,
 ) -> Result<Ran, RunError> {
     run_on(permit, invocation, backend, audit, &Live)
 }
@@ -59,13 +75,13 @@ pub fn run_on(
     permit: &Permit<'_>,
     invocation: &Invocation,
     backend: Option<Backend>,
-    audit: &dyn Sink,
+    audit: &Arc<dyn Sink>,
     host: &dyn Host,
 ) -> Result<Ran, RunError> {
     let id = new_session();
     let agent = permit.policy().agent();
     audit.record(record::launch(permit, &id, backend)).map_err(RunError::Audit)?;
-    let ran = carry_out(permit, invocation, backend, host);
+    let ran = carry_out(permit, invocation, backend, audit, host);
     let events = match &ran {
         Ok(ran) => record::ended(agent, &id, &ran.outcome),
         Err(error) => vec![record::failed(agent, &id, error.exit_status(), &error.to_string())],
@@ -82,18 +98,36 @@ fn carry_out(
     permit: &Permit<'_>,
     invocation: &Invocation,
     backend: Option<Backend>,
+    audit: &Arc<dyn Sink>,
     host: &dyn Host,
 ) -> Result<Ran, RunError> {
-    let lowered = lower(permit, invocation, host)?;
-    let outcome = match sbx_platform::launch(&lowered.plan, backend, None) {
+    let mut network = Network::of(permit.policy(), audit)?;
+    let invocation = invocation.clone().outlet(network.as_ref().map(Network::outlet));
+    let lowered = lower(permit, &invocation, host)?;
+    let porter = network.as_mut().map(Network::porter);
+    let outcome = match sbx_platform::launch(&lowered.plan, backend, porter) {
         // A program with threads has a launcher build the fence; what is captured comes back with the outcome.
         Err(PlatformError::Threads { .. }) if invocation.stdio == Stdio::Capture => {
-            sbx_platform::spawn(&lowered.plan, backend, [Pipe::Inherit; 3], None)?.wait()?
+            let porter = network.as_mut().map(Network::porter);
+            sbx_platform::spawn(&lowered.plan, backend, [Pipe::Inherit; 3], porter)?.wait()?
         }
         other => other?,
     };
     let warnings = armed_repositories(&outcome.acts);
-    Ok(Ran { outcome, remarks: lowered.remarks, warnings })
+    let refused = network.map(|network| network.refused()).unwrap_or_default();
+    Ok(Ran { outcome, remarks: lowered.remarks, warnings, refused })
+}
+
+/// A command that was started and left running.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Started {
+    /// The command.
+    pub child: Child,
+    /// What serves its network; to be kept until the command has ended.
+    pub network: Option<Network>,
+    /// The name under which its launch is recorded.
+    pub id: String,
 }
 
 /// Starts a permitted command in a launcher process of its own, with pipes, and returns at once.
@@ -106,14 +140,18 @@ pub fn start(
     permit: &Permit<'_>,
     invocation: &Invocation,
     backend: Option<Backend>,
-    audit: &dyn Sink,
     host: &dyn Host,
     stdio: [Pipe; 3],
-) -> Result<(Child, String), RunError> {
+    audit: &Arc<dyn Sink>,
+) -> Result<Started, RunError> {
     let id = new_session();
-    let lowered = lower(permit, invocation, host)?;
+    let mut network = Network::of(permit.policy(), audit)?;
+    let invocation = invocation.clone().outlet(network.as_ref().map(Network::outlet));
+    let lowered = lower(permit, &invocation, host)?;
     audit.record(record::launch(permit, &id, backend)).map_err(RunError::Audit)?;
-    Ok((sbx_platform::spawn(&lowered.plan, backend, stdio, None)?, id))
+    let porter = network.as_mut().map(Network::porter);
+    let child = sbx_platform::spawn(&lowered.plan, backend, stdio, porter)?;
+    Ok(Started { child, network, id })
 }
 
 /// Records how a started command ended.
@@ -159,7 +197,9 @@ impl RunError {
         match self {
             Self::Lower(LowerError::NotFound { .. }) => 127,
             Self::Lower(LowerError::NotExecutable(_)) => 126,
-            Self::Lower(_) | Self::Platform(_) | Self::Audit(_) => 125,
+            Self::Lower(_) | Self::Platform(_) | Self::Secret { .. } | Self::Network(_) | Self::Audit(_) => {
+                125
+            }
         }
     }
 }

@@ -3,15 +3,18 @@
 mod explain;
 mod launch;
 mod live;
+mod network;
 mod record;
 mod repositories;
+mod secrets;
 pub mod session;
 mod setting;
 pub mod tools;
 
 pub use explain::refused;
-pub use launch::{Ran, RunError, exit_status, outcome_json, record_end, run, run_on, start};
+pub use launch::{Ran, RunError, Started, exit_status, outcome_json, record_end, run, run_on, start};
 pub use live::{Live, LiveFor};
+pub use network::Network;
 pub use record::{allowed, audit, denied};
 pub use repositories::armed_repositories;
 pub use setting::{Agent, Setting, SettingError};

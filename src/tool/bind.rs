@@ -118,7 +118,9 @@ impl Tool {
                 }
                 None if param.optional => {}
                 None => {
-                    return Err(CallFault::new(ToolCode::MissingParam, param.kind.wanted()).param(&param.name));
+                    return Err(
+                        CallFault::new(ToolCode::MissingParam, param.kind.wanted()).param(&param.name)
+                    );
                 }
             }
         }

@@ -105,7 +105,7 @@ fn check_command(command: &Command<'_>, exposed: &mut Vec<String>) -> Result<(),
         return Err(refused(name.span.clone(), "a value or an expansion would name the command to run"));
     }
     if let Some(row) = evaluator(&name.literal) {
-        check_evaluator(row, name, arguments, command)?;
+        check_evaluator(&row, name, arguments, command)?;
     }
     let mut after_dashes = false;
     for word in arguments {
@@ -223,7 +223,7 @@ fn check_runner(
             let known = arguments[at..].iter().enumerate().filter(|(_, word)| word.is_literal);
             for (offset, inner) in known {
                 if let Some(found) = evaluator(&inner.literal) {
-                    check_evaluator(found, inner, &arguments[at + offset + 1..], command)?;
+                    check_evaluator(&found, inner, &arguments[at + offset + 1..], command)?;
                 }
             }
             return Ok(());

@@ -1,6 +1,6 @@
 //! The vectors about tools: definitions, values, calls, layers, and commands that really run.
 
-use sbx::audit::Nowhere;
+use sbx::audit::{Nowhere, Sink};
 use sbx::manifest::Manifest;
 use sbx::run::session::Session;
 use sbx::run::tools::{Caller, Catalogue, Stop, run_tool};
@@ -271,6 +271,7 @@ fn command(input: &Value, request: &Value, expect: &Value) -> Value {
     let variables =
         variables.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.into()))).collect();
     let host = LiveFor { variables };
+    let audit: Arc<dyn Sink> = Arc::new(Nowhere);
     let caller = Caller {
         policy: &policy,
         cwd: &scratch.0,
@@ -278,7 +279,7 @@ fn command(input: &Value, request: &Value, expect: &Value) -> Value {
         session_dir: None,
         backend: None,
         accepted: &[],
-        audit: &Nowhere,
+        audit: &audit,
         host: &host,
     };
     let steps: Vec<String> = match request["seq"].as_array() {

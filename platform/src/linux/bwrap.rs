@@ -100,7 +100,7 @@ fn memory_file(data: &[u8]) -> io::Result<OwnedFd> {
 
 fn options(plan: &Plan) -> io::Result<Options> {
     let mut all = Options { words: Vec::new(), files: Vec::new() };
-    all.flag(&["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]);
+    all.flag(&["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]);
     all.flag(&[
         "--unshare-cgroup-try",
         "--cap-drop",
@@ -109,11 +109,14 @@ fn options(plan: &Plan) -> io::Result<Options> {
         "--die-with-parent",
         "--as-pid-1",
     ]);
-    if matches!(plan.network, Network::Gateway(_)) {
-        // The network that bubblewrap makes belongs to another user namespace than the one our stage is in, so
-        // the stage makes its own and gives these up afterwards.
-        for needed in ["CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_NET_BIND_SERVICE"] {
-            all.flag(&["--cap-add", needed]);
+    match &plan.network {
+        Network::None => all.flag(&["--unshare-net"]),
+        // A network that bubblewrap makes belongs to another user namespace than the one our stage is in. So the
+        // stage makes its own before anything else, or fails, and gives these up afterwards.
+        Network::Gateway(_) => {
+            for needed in ["CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_NET_BIND_SERVICE"] {
+                all.flag(&["--cap-add", needed]);
+            }
         }
     }
     let (uid, gid) = native::inner_ids(plan.identity, process::ids());
@@ -204,7 +207,7 @@ pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], door: &Door) -> Result<Sta
     let argv: Vec<CString> = argv.iter().filter_map(|word| CString::new(word.as_bytes()).ok()).collect();
     let program = c_path(&bwrap).map_err(wrap)?;
     match process::fork_into(0, door.birthplace()).map_err(wrap)? {
-        Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours }),
+        Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours, kit: None }),
         Fork::Child => {
             drop(ours);
             let mut kept = vec![&arguments, &text, &own, &theirs];

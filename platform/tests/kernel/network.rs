@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use sbx_platform::door::{Destinations, Doors, Porter, Way};
-use sbx_platform::plan::{Gateway, Network, Pipe, Plan, Stdio};
+use sbx_platform::plan::{Gateway, Network, Pipe, Plan, Stdio, UnixSockets};
 use sbx_platform::{Backend, End, Guarantee as G, Outcome, PlatformError};
 
 use crate::attacks;
@@ -20,20 +20,25 @@ type Case = fn(&World) -> Verdict;
 
 /// Every case with the sentence it checks.
 pub(crate) const ALL: &[(&str, Case)] = &[
-    ("a network with doors needs somebody who serves them", unserved),
-    ("a connection to any address arrives with its destination", any_address),
-    ("names are asked of any name server", any_name_server),
-    ("names are asked for by stream", names_by_stream),
-    ("the launch's own listeners are reached", own_listener),
-    ("listeners of the host are out of reach", host_listener),
-    ("a service of the host has a door of its own", service),
-    ("the proxy is where the plan says", proxy),
-    ("a published port is reached from outside", published),
-    ("many connections at once", many),
-    ("sockets of other kinds are refused", kinds),
-    ("a porter that gives up ends the launch", given_up),
-    ("the doors come out to the program that spawned", spawned),
-    ("a launcher that is killed leaves nothing", killed),
+    ("doors: a network with doors needs somebody who serves them", unserved),
+    ("doors: a connection to any address arrives with its destination", any_address),
+    ("doors: names are asked of any name server", any_name_server),
+    ("doors: names are asked for by stream", names_by_stream),
+    ("doors: the launch's own listeners are reached", own_listener),
+    ("doors: listeners of the host are out of reach", host_listener),
+    ("doors: a service of the host has a door of its own", service),
+    ("doors: the proxy is where the plan says", proxy),
+    ("doors: a published port is reached from outside", published),
+    ("doors: many connections at once", many),
+    ("doors: many names at once", many_names),
+    ("doors: sockets of other kinds are refused", kinds),
+    ("doors: no trick leads past the doors", tricks),
+    ("doors: listening stays on loopback, or in a network of its own", listening),
+    ("doors: strangers of the host are not served", strangers),
+    ("doors: a launcher's missing promise keeps the doors shut", missing),
+    ("doors: a porter that gives up ends the launch", given_up),
+    ("doors: the doors come out to the program that spawned", spawned),
+    ("doors: a launcher that is killed leaves nothing", killed),
 ];
 
 /// The port every plan here may ask for.
@@ -53,7 +58,9 @@ struct Teller {
     /// A port inside to be asked, and what was said there.
     publish: Option<u16>,
     heard: Arc<Mutex<String>>,
-    /// An address to be called by somebody who is not of the launch.
+    /// Whether somebody who is not of the launch comes first.
+    stranger: bool,
+    /// Whether to give up.
     refuse: bool,
 }
 
@@ -63,15 +70,27 @@ impl Porter for Teller {
             return Err(std::io::Error::from_raw_os_error(libc::ENOTCONN));
         }
         self.way = Some(doors.way);
+        if self.stranger {
+            let doors = doors.streams.iter().chain(&doors.name_streams).chain(&doors.proxy);
+            for door in doors.filter_map(|door| door.local_addr().ok()) {
+                let heard = Arc::clone(&self.heard);
+                self.threads.push(std::thread::spawn(move || {
+                    let Ok(mut stream) = TcpStream::connect_timeout(&door, Duration::from_secs(1)) else {
+                        return;
+                    };
+                    let _ = stream.read_to_string(&mut heard.lock().unwrap());
+                }));
+            }
+        }
         let destinations: Arc<dyn Destinations> = Arc::from(doors.destinations);
         for listener in doors.streams {
-            self.accept(listener, Some(Arc::clone(&destinations)), "");
+            self.accept(listener, &destinations, "");
         }
         for listener in doors.name_streams {
-            self.accept(listener, None, "names");
+            self.accept(listener, &destinations, "names");
         }
         if let Some(listener) = doors.proxy {
-            self.accept(listener, None, "proxy");
+            self.accept(listener, &destinations, "proxy");
         }
         for socket in doors.names {
             self.answer(socket);
@@ -93,7 +112,8 @@ impl Porter for Teller {
 }
 
 impl Teller {
-    fn accept(&mut self, listener: TcpListener, to: Option<Arc<dyn Destinations>>, word: &'static str) {
+    fn accept(&mut self, listener: TcpListener, to: &Arc<dyn Destinations>, word: &'static str) {
+        let to = Arc::clone(to);
         let (stop, served, strangers) =
             (Arc::clone(&self.stop), Arc::clone(&self.served), Arc::clone(&self.strangers));
         listener.set_nonblocking(true).unwrap();
@@ -103,12 +123,9 @@ impl Teller {
                     std::thread::sleep(Duration::from_millis(1));
                     continue;
                 };
-                let answer = match &to {
-                    Some(to) => to.of(&stream).map(|address| address.to_string()),
-                    None => Some(word.to_owned()),
-                };
-                match answer {
-                    Some(answer) => {
+                match to.of(&stream) {
+                    Some(meant) => {
+                        let answer = if word.is_empty() { meant.to_string() } else { word.to_owned() };
                         served.fetch_add(1, Ordering::Relaxed);
                         let _ = stream.write_all(answer.as_bytes());
                     }
@@ -135,6 +152,10 @@ impl Teller {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             thread.join().unwrap();
+        }
+        // A thread that has been waited for is still counted for a moment.
+        while std::fs::read_dir("/proc/self/task").unwrap().count() > 1 {
+            std::thread::yield_now();
         }
     }
 }
@@ -294,6 +315,15 @@ fn many(world: &World) -> Verdict {
     Passed
 }
 
+fn many_names(world: &World) -> Verdict {
+    if let Some(lacking) = lacks(world, &[G::NetNames]) {
+        return Withheld(lacking);
+    }
+    let wanted = plan(world, &["many-names", "127.0.0.1:53", "400"]);
+    same!("answers", says(world, &wanted, &mut Teller::default()), "400");
+    Passed
+}
+
 fn kinds(world: &World) -> Verdict {
     // Family, kind and protocol: MPTCP, raw, ping, packet, vsock, alg, netlink of the packet filter.
     let refused = ["2 1 262", "2 3 1", "2 2 1", "17 3 0", "40 1 0", "38 5 0", "16 3 12", "10 3 58"];
@@ -303,6 +333,73 @@ fn kinds(world: &World) -> Verdict {
             return Failed(format!("{kind}: {said}"));
         }
     }
+    Passed
+}
+
+fn tricks(world: &World) -> Verdict {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+    datagrams.set_nonblocking(true).unwrap();
+    let (stream, datagram) =
+        (listener.local_addr().unwrap().to_string(), datagrams.local_addr().unwrap().to_string());
+    let tricks: [&[&str]; 8] = [
+        &["fast-open", &stream],
+        &["fast-open-later", &stream],
+        &["multipath", &stream],
+        &["send-unconnected", &stream],
+        &["mapped", &stream],
+        &["tcp", &stream.replace("127.0.0.1", "0.0.0.0")],
+        &["exchange", &stream, "20000"],
+        &["datagram", &datagram],
+    ];
+    for trick in tricks {
+        let mut wanted = plan(world, trick);
+        wanted.unix_sockets = UnixSockets::Allowed;
+        let said = says(world, &wanted, &mut Teller::default());
+        let arrived = listener.accept().is_ok() || datagrams.recv_from(&mut [0; 8]).is_ok();
+        // Whatever it is told, a trick that was cut short by something else proves nothing.
+        if arrived || !(said.starts_with("errno ") || said == "ok" || said == "0 connected") {
+            return Failed(format!("{trick:?}: {said}, arrived {arrived}"));
+        }
+    }
+    Passed
+}
+
+fn listening(world: &World) -> Verdict {
+    let said = says(world, &plan(world, &["unbound"]), &mut Teller::default());
+    let own = lacks(world, &[G::NetListen]).is_none();
+    same!("unbound", said, if own { "0.0.0.0" } else { "127.0.0.1" });
+    Passed
+}
+
+fn strangers(world: &World) -> Verdict {
+    let wanted = with(plan(world, &["tcp", FOUR]), |gateway| gateway.proxy = Some(17128));
+    let mut teller = Teller { stranger: true, ..Teller::default() };
+    same!("served", says(world, &wanted, &mut teller), FOUR);
+    same!("a stranger heard", *teller.heard.lock().unwrap(), "");
+    if teller.way == Some(Way::OnBehalf) {
+        same!("strangers", teller.strangers.load(Ordering::Relaxed), 3);
+    }
+    Passed
+}
+
+fn missing(world: &World) -> Verdict {
+    let mut wanted = plan(world, &["nothing"]);
+    let outcome = launch(world, &wanted, &mut Teller::default()).unwrap();
+    let lacking: Vec<G> = outcome.enforcement.missing().collect();
+    let names = [G::NetHosts, G::NetPorts, G::NetNames, G::NetListen];
+    for guarantee in names.into_iter().filter(|guarantee| lacking.contains(guarantee)) {
+        wanted.required = vec![guarantee];
+        let mut teller = Teller::default();
+        match launch(world, &wanted, &mut teller) {
+            Err(PlatformError::Missing { missing, .. }) => same!("missing", missing, vec![guarantee]),
+            other => return Failed(format!("{guarantee}: {other:?}")),
+        }
+        same!("opened", teller.way, None);
+    }
+    wanted.required = names.into_iter().filter(|guarantee| !lacking.contains(guarantee)).collect();
+    same!("end", launch(world, &wanted, &mut Teller::default()).unwrap().end, End::Exited(0));
     Passed
 }
 
@@ -378,6 +475,7 @@ pub(crate) fn act(words: &[&str]) -> Option<String> {
         ["udp", address, text] => said(ask_by_datagram(address, text)),
         ["own", address] => said(talk_to_self(address)),
         ["serve", address, text] => said(serve(address, text)),
+        ["many-names", address, count] => many_questions(address, count.parse().ok()?).to_string(),
         ["many", address, count] => many_at_once(address, count.parse().ok()?).to_string(),
         _ => return attacks::act(words),
     })
@@ -426,6 +524,20 @@ fn serve(address: &str, text: &str) -> std::io::Result<String> {
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(String::from("nobody came"))
+}
+
+/// All questions first, then all answers.
+fn many_questions(address: &str, count: usize) -> usize {
+    let sockets: Vec<UdpSocket> = (0..count)
+        .filter_map(|_| {
+            let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+            socket.set_read_timeout(Some(Duration::from_secs(3))).ok()?;
+            socket.connect(address).ok()?;
+            socket.send(&[b'x'; 60]).ok()?;
+            Some(socket)
+        })
+        .collect();
+    sockets.iter().filter(|socket| socket.recv(&mut [0; 128]).is_ok()).count()
 }
 
 fn many_at_once(address: &str, count: usize) -> usize {

@@ -6,7 +6,7 @@ mod session;
 mod validate;
 
 use super::{CliError, Exit, Ui};
-use crate::audit::Log;
+use crate::audit::Sink;
 use crate::run::session::{Ask, Client, SessionError};
 use crate::run::tools::Catalogue;
 use crate::run::{Agent, Setting, audit};
@@ -107,7 +107,7 @@ struct Loaded {
     setting: Setting,
     agent: Agent,
     catalogue: Catalogue,
-    log: Arc<Log>,
+    log: Arc<dyn Sink>,
 }
 
 impl Loaded {
@@ -133,7 +133,7 @@ impl Loaded {
                 read.tools.into_iter().for_each(|tool| catalogue.add(tool));
             }
         }
-        let log = audit(&setting);
+        let log: Arc<dyn Sink> = audit(&setting);
         Ok(Self { setting, agent, catalogue, log })
     }
 }

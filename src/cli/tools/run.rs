@@ -1,7 +1,6 @@
 //! `sbx tools run`.
 
 use super::{Call, Loaded};
-use crate::audit::Sink;
 use crate::cli::exec::{chosen_backend, known_guarantees};
 use crate::cli::{CliError, Exit, Ui};
 use crate::run::session::{Client, Lease, SessionDir, sweep};
@@ -67,7 +66,7 @@ impl Run {
             session_dir: directory.path(),
             backend,
             accepted: &accepted,
-            audit: &*loaded.log,
+            audit: &loaded.log,
             host: &Live,
         };
         let ran = run_tool(tool, &given, &caller);

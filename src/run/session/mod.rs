@@ -104,11 +104,10 @@ impl Session {
             Decision::Deny(denial) => return Err(Stop::Denied(denial)),
         };
         let pipes = [Pipe::New, Pipe::New, Pipe::New];
-        let (child, id) =
-            start(&permit, &prepared.invocation, caller.backend, caller.audit, caller.host, pipes)
-                .map_err(|error| not_started(tool, &error))?;
+        let started = start(&permit, &prepared.invocation, caller.backend, caller.host, pipes, caller.audit)
+            .map_err(|error| not_started(tool, &error))?;
         let agent = caller.policy.agent();
-        let taken = self.processes.take_on(&tool.name, child, agent, id, Arc::clone(&self.audit));
+        let taken = self.processes.take_on(&tool.name, started, agent, Arc::clone(&self.audit));
         taken.map_err(|error| Stop::failed(ToolCode::NotStarted, &tool.name, error))
     }
 

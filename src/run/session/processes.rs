@@ -4,7 +4,8 @@
 
 use super::ring::Ring;
 use crate::audit::Sink;
-use crate::run::launch::record_end;
+use crate::run::launch::{Started, record_end};
+use crate::run::network::Network;
 use sbx_platform::{Child, End, Leash, Outcome, PlatformError};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -163,14 +164,14 @@ impl Processes {
     pub fn take_on(
         &mut self,
         name: &str,
-        mut child: Child,
+        started: Started,
         agent: &str,
-        id: String,
         audit: Arc<dyn Sink>,
     ) -> Result<Status, String> {
         if self.by_name.len() >= 2 * MOST_ALIVE {
             self.by_name.retain(|_, process| process.is_running());
         }
+        let Started { mut child, network, id } = started;
         let shared = Arc::new(Shared::default());
         let readers: Vec<JoinHandle<()>> =
             [child.stdout.take().map(|file| (file, false)), child.stderr.take().map(|file| (file, true))]
@@ -180,7 +181,8 @@ impl Processes {
                 .collect();
         drop(child.stdin.take());
         let (pid, leash) = (child.id(), child.leash());
-        let waiter = spawn_waiter(child, readers, Arc::clone(&shared), agent.to_owned(), id, audit);
+        let waiter =
+            spawn_waiter(child, network, readers, Arc::clone(&shared), (agent.to_owned(), id, audit));
         let process = Process { pid, begun: Instant::now(), leash, shared, waiter: Some(waiter) };
         if let Some(Ended { end: Err(error), .. }) = process.wait(FIRST_LOOK) {
             return Err(error);
@@ -248,14 +250,14 @@ fn spawn_reader(mut file: File, error: bool, shared: Arc<Shared>) -> JoinHandle<
 
 fn spawn_waiter(
     child: Child,
+    network: Option<Network>,
     readers: Vec<JoinHandle<()>>,
     shared: Arc<Shared>,
-    agent: String,
-    id: String,
-    audit: Arc<dyn Sink>,
+    (agent, id, audit): (String, String, Arc<dyn Sink>),
 ) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let outcome: Result<Outcome, PlatformError> = child.wait();
+        drop(network);
         // Nothing of the launch is left, so that both pipes have ended or are about to.
         readers.into_iter().for_each(|reader| drop(reader.join()));
         let _ = record_end(&agent, &id, &outcome, &*audit);

@@ -209,7 +209,7 @@ impl Server {
             session_dir: dir.as_deref(),
             backend: ask.backend.as_deref().and_then(Backend::from_name),
             accepted: &ask.accepted,
-            audit: &*self.sink,
+            audit: &self.sink,
             host: &host,
         };
         told(self.session.start(tool, &given, &caller))

@@ -17,6 +17,7 @@ use sbx_platform::path::{resolve, within};
 use sbx_platform::plan::Stdio;
 use serde_json::json;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Who calls, from where and how.
 #[derive(Clone, Copy)]
@@ -34,7 +35,7 @@ pub struct Caller<'a> {
     /// Guarantees the caller can do without.
     pub accepted: &'a [String],
     /// Where events go.
-    pub audit: &'a dyn Sink,
+    pub audit: &'a Arc<dyn Sink>,
     /// The machine and the caller's environment.
     pub host: &'a dyn Host,
 }
