@@ -186,7 +186,7 @@ fn check_program(
         }
         let is_option = word.literal.starts_with(['-', '+']) || word.literal.is_empty();
         if is_option && (!program || row.evaluation == Evaluation::Filter) {
-            option = Some(&word.literal).map(String::as_str).filter(|option| *option != "--");
+            option = Some(word.literal.as_str()).filter(|option| *option != "--");
         } else {
             program |= option.is_none_or(takes_code);
             option = None;

@@ -263,8 +263,8 @@ impl<'a> Reader<'a> {
         self.no_parameters(start..end)?;
         // Unbalanced parentheses of `case`, and code that is read anew, are not followed in here.
         let inner = &self.text[start..end];
-        let words = inner.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        for odd in words.filter(|word| matches!(*word, "case" | "eval" | "source" | "set" | "shift")) {
+        let mut words = inner.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        if let Some(odd) = words.find(|word| matches!(*word, "case" | "eval" | "source" | "set" | "shift")) {
             return Err(self.odd(start..end, &format!("`{odd}` inside a substitution")));
         }
         word.is_literal = false;

@@ -74,9 +74,8 @@ impl Tool {
         if !hosts.is_empty() {
             needs.retain(|need| need.capability != Capability::NetGet);
         }
-        let mut limits = Limits::default();
-        limits.wall = self.timeout();
-        limits.output = (!self.persistent).then_some(MOST_OUTPUT);
+        let output = (!self.persistent).then_some(MOST_OUTPUT);
+        let limits = Limits { wall: self.timeout(), output, ..Limits::default() };
         let own_env = if self.layer == Layer::Record { self.env.clone() } else { Vec::new() };
         Narrowing { needs, hosts, env: self.env.clone(), own_env, limits, listens: self.persistent }
     }

@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(kept("aé€".as_bytes(), 10), ("aé€".to_owned(), false));
         assert_eq!(kept("aé€".as_bytes(), 5), ("aé".to_owned(), true));
         assert_eq!(kept("aé€".as_bytes(), 2), ("a".to_owned(), true));
-        assert_eq!(kept(&[0x80; 10], 5).1, true);
+        assert!(kept(&[0x80; 10], 5).1);
         assert_eq!(kept(b"ab", 0), (String::new(), true));
     }
 }
