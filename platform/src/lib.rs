@@ -33,6 +33,7 @@ pub mod path;
 pub mod plan;
 pub mod probe;
 pub mod report;
+mod signals;
 pub mod text;
 
 pub use backend::{Backend, Enforcement, Guarantee};
@@ -40,4 +41,5 @@ pub use error::PlatformError;
 pub use launch::{Child, Leash, ids, launch, probe, refused_calls, spawn, take_over};
 pub use plan::{Pipe, Plan};
 pub use probe::Probe;
+pub use signals::Signals;
 pub use report::{End, Outcome};

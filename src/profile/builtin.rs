@@ -24,6 +24,11 @@ pub const FILES: &[File] = files! { base:
     "base/protected.txt",
     "base/shared-hosts.txt",
     "commands/helpers.txt",
+    "mcp/actions.txt",
+    "mcp/arguments.txt",
+    "mcp/launchers.txt",
+    "mcp/runtimes.txt",
+    "mcp/servers.txt",
     "providers/tools.txt",
 };
 

@@ -4,6 +4,7 @@
 
 mod builtin;
 mod hosts;
+mod mcp;
 mod protected;
 mod providers;
 mod secrets;
@@ -11,6 +12,7 @@ mod system;
 
 pub use builtin::{BUILTIN_AGENTS, FILES, File, agent};
 pub use hosts::{SHARED_HOSTS, is_public_suffix};
+pub use mcp::{MCP_LAUNCHERS, MCP_RUNTIMES, McpAction, McpLauncher, McpPreset};
 pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
 pub use providers::{Narrowing, PROVIDER_TOOLS, ProviderTool};
 pub use secrets::{SECRETS, SecretOption, SecretRules};

@@ -77,6 +77,12 @@ impl Child {
         self.leash.take().map(Leash)
     }
 
+    /// Whether the launch ends within some time, so that [`Child::wait`] will not take long.
+    #[must_use]
+    pub fn ends_within(&self, time: std::time::Duration) -> bool {
+        fd::readable_within(self.status.as_raw_fd(), time)
+    }
+
     /// Waits until nothing of the launch is left.
     ///
     /// # Errors

@@ -1,0 +1,125 @@
+//! Programs that are scripts of an interpreter: what runs them, and what they are made of.
+
+use super::{ResolveError, Resolved, World};
+use crate::plan::Entry;
+use crate::profile::{MCP_RUNTIMES, SYSTEM_VIEW};
+use sbx_platform::path::within;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// A command as it was typed: a script of an environment, `node FILE`, or a program of its own.
+pub(super) fn installed(argv: &[OsString], world: &World) -> Result<Resolved, ResolveError> {
+    let Some(name) = argv.first() else { return Ok(Resolved::default()) };
+    let text = name.to_str().unwrap_or_default();
+    let file = if text.contains('/') { Some(world.cwd.join(text)) } else { world.find(text) };
+    let known = vec![format!("bin:{}", text.rsplit('/').next().unwrap_or(text))];
+    let plain = || Resolved { known_as: known.clone(), ..Resolved::default() };
+    let Some(file) = file.filter(|file| file.exists()) else { return Ok(plain()) };
+    if interpreter_line(&file).is_some() {
+        // A script that the system owns is found inside as it is outside.
+        if is_system(&real(&file)) {
+            return Ok(plain());
+        }
+        return entry(&file, &argv[1..], world).map(|resolved| Resolved { known_as: known, ..resolved });
+    }
+    let runs_file = matches!(text.rsplit('/').next(), Some("node" | "nodejs"));
+    let script = argv.get(1).filter(|_| runs_file).map(|script| world.cwd.join(script));
+    match script.filter(|script| script.is_file()) {
+        Some(script) => {
+            let mut parts = node_parts(&real(&script));
+            parts.extend(interpreter_parts("node", &real(&file)));
+            let argv = argv.to_vec();
+            let stem = script.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+            let known_as = vec![format!("bin:{stem}")];
+            Ok(Resolved { entry: Some(Entry { program: file, argv, parts }), known_as, package: None })
+        }
+        None if is_system(&real(&file)) => Ok(plain()),
+        None => {
+            let entry = Entry { program: file.clone(), argv: argv.to_vec(), parts: vec![real(&file)] };
+            Ok(Resolved { entry: Some(entry), ..plain() })
+        }
+    }
+}
+
+/// What a script comes to.
+pub(super) fn entry(script: &Path, args: &[OsString], world: &World) -> Result<Resolved, ResolveError> {
+    let target = real(script);
+    let name = script.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let known_as = vec![format!("bin:{name}")];
+    let line = interpreter_line(script).unwrap_or_else(|| "/usr/bin/env node".to_owned());
+    let mut words = line.split_whitespace();
+    let first = words.next().unwrap_or_default();
+    let interpreter = if first.ends_with("/env") {
+        let name = words.find(|word| *word != "-S").unwrap_or("node");
+        world.find(name).ok_or_else(|| ResolveError::NoProgram { package: name.to_owned(), name: None })?
+    } else {
+        PathBuf::from(first)
+    };
+    let kind = interpreter.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut parts = if kind.starts_with("python") {
+        python_parts(&interpreter)
+    } else {
+        node_parts(&target)
+    };
+    let runtime = if kind.starts_with("python") { "python" } else { "node" };
+    parts.extend(interpreter_parts(runtime, &real(&interpreter)));
+    if !parts.iter().any(|part| within(&target, part)) {
+        parts.push(target.clone());
+    }
+    let argv = [interpreter.clone().into(), target.into()].into_iter().chain(args.iter().cloned()).collect();
+    Ok(Resolved { entry: Some(Entry { program: interpreter, argv, parts }), package: None, known_as })
+}
+
+/// What stands after `#!`; for scripts of environments with long names, what their second line executes.
+fn interpreter_line(file: &Path) -> Option<String> {
+    let mut head = [0; 1024];
+    let length = File::open(file).ok()?.read(&mut head).ok()?;
+    let text = String::from_utf8_lossy(&head[..length]).into_owned();
+    let mut lines = text.lines();
+    let first = lines.next()?.strip_prefix("#!")?.trim().to_owned();
+    let second = lines.next().and_then(|line| line.strip_prefix("'''exec' "));
+    match second {
+        Some(line) if first == "/bin/sh" => Some(line.split('"').find(|part| part.starts_with('/')).map_or_else(
+            || line.split_whitespace().next().unwrap_or_default().trim_matches('\'').to_owned(),
+            str::to_owned,
+        )),
+        _ => Some(first),
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+fn is_system(path: &Path) -> bool {
+    SYSTEM_VIEW.iter().any(|(system, _)| within(path, Path::new(system)))
+}
+
+/// The outermost directory of modules a file lies in, or else the directory of its package.
+fn node_parts(file: &Path) -> Vec<PathBuf> {
+    let modules = file.ancestors().filter(|dir| dir.file_name().is_some_and(|name| name == "node_modules")).last();
+    let package = || file.ancestors().skip(1).find(|dir| dir.join("package.json").is_file());
+    let part = modules.or_else(package).unwrap_or(file);
+    vec![part.to_path_buf()]
+}
+
+/// The environment an interpreter belongs to.
+fn python_parts(interpreter: &Path) -> Vec<PathBuf> {
+    let environment = interpreter.parent().and_then(Path::parent).filter(|dir| dir.join("pyvenv.cfg").is_file());
+    environment.map(real).into_iter().collect()
+}
+
+/// The installation of an interpreter that is not the system's.
+fn interpreter_parts(runtime: &str, interpreter: &Path) -> Option<PathBuf> {
+    let wanted = MCP_RUNTIMES.contains(&(runtime, "interpreter"));
+    if !wanted || is_system(interpreter) {
+        return None;
+    }
+    match runtime {
+        // Its library stands beside it.
+        "python" => interpreter.parent().and_then(Path::parent).map(Path::to_path_buf),
+        _ => Some(interpreter.to_path_buf()),
+    }
+}
