@@ -204,7 +204,7 @@ pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], door: &Door) -> Result<Sta
     let argv: Vec<CString> = argv.iter().filter_map(|word| CString::new(word.as_bytes()).ok()).collect();
     let program = c_path(&bwrap).map_err(wrap)?;
     match process::fork_into(0, door.birthplace()).map_err(wrap)? {
-        Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours }),
+        Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours, kit: None }),
         Fork::Child => {
             drop(ours);
             let mut kept = vec![&arguments, &text, &own, &theirs];

@@ -9,9 +9,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use libc::{c_int, pid_t};
 
 use crate::linux::bare::Children;
-use crate::linux::broker::{Broker, Protected};
+use crate::linux::broker::{Broker, Protected, Trace};
 use crate::linux::message::{MESSAGE_MAX, Message};
-use crate::linux::net::inward;
+use crate::linux::net::{Behalf, inward};
 use crate::linux::sys::{fd, process, signal, socket};
 
 /// Exit status of a stage that could not start the command; the report says why.
@@ -28,6 +28,8 @@ pub(crate) struct Keeper {
     pub(crate) listener: Option<OwnedFd>,
     /// What the broker guards.
     pub(crate) protected: Option<Protected>,
+    /// What it connects on the command's behalf.
+    pub(crate) behalf: Option<Behalf>,
     /// Where sockets of this network are asked for.
     pub(crate) inward: Option<OwnedFd>,
     /// Whom to end with the command, where the kernel does not.
@@ -38,18 +40,17 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     /// Stays until the command has ended, after passing on what came `early`. Never returns.
-    pub(crate) fn run(self, early: &[u8]) -> ! {
+    pub(crate) fn run(mut self, early: &[u8]) -> ! {
         let Ok(children) = signal::Collected::take(&[libc::SIGCHLD]) else { process::leave(FAILED) };
         self.let_go(&children);
-        let mut broker = match (&self.listener, &self.protected) {
-            (Some(listener), Some(protected)) => {
-                match Broker::new(listener.as_fd(), protected, self.line.as_fd(), self.trace) {
-                    Ok(broker) => Some(broker),
-                    Err(_) => process::leave(FAILED),
-                }
+        let behalf = self.behalf.take();
+        let mut broker = self.listener.as_ref().map(|listener| {
+            let told = Trace::new(self.line.as_fd(), self.trace);
+            match Broker::new(listener.as_fd(), self.protected.as_ref(), behalf, told) {
+                Ok(broker) => broker,
+                Err(_) => process::leave(FAILED),
             }
-            _ => None,
-        };
+        });
         let mut set = [
             watch(self.line.as_raw_fd()),
             watch(children.raw()),
@@ -79,7 +80,7 @@ impl Keeper {
             }
             if set[3].revents != 0
                 && let Some(line) = &self.inward
-                && inward::answer(line, |_, _| true).is_err()
+                && inward::answer(line, |six, port| serves(broker.as_ref(), six, port)).is_err()
             {
                 set[3].fd = -1;
             }
@@ -91,7 +92,8 @@ impl Keeper {
         let listener = self.listener.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let brood = self.brood.as_ref().map_or(-1, Children::raw);
         let inward = self.inward.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-        let mut kept = [self.line.as_raw_fd(), listener, children.raw(), brood, inward];
+        let mut kept = vec![self.line.as_raw_fd(), listener, children.raw(), brood, inward];
+        kept.extend(self.behalf.iter().flat_map(Behalf::raw));
         kept.sort_unstable();
         let mut from = 0;
         for keep in kept.into_iter().filter(|keep| *keep >= 0) {
@@ -141,6 +143,11 @@ impl Keeper {
             }
         }
     }
+}
+
+/// Whether a port may be reached from outside: any in a network of one's own, else only the launch's own.
+fn serves(broker: Option<&Broker<'_>>, six: bool, port: u16) -> bool {
+    broker.and_then(Broker::behalf).is_none_or(|behalf| behalf.serves(six, port))
 }
 
 fn watch(fd: i32) -> libc::pollfd {

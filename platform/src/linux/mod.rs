@@ -30,7 +30,7 @@ mod terminal;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use crate::backend::{Backend, Enforcement, Guarantee};
+use crate::backend::{Backend, Enforcement};
 use crate::door::{Porter, Way};
 use crate::error::PlatformError;
 use crate::linux::bare::Children;
@@ -151,9 +151,6 @@ fn launch_behind(
     if backend == Backend::Landlock && landlock == 0 {
         return Err(PlatformError::NoBackend { reason: String::from("this kernel has no Landlock") });
     }
-    if backend == Backend::Landlock && matches!(plan.network, Network::Gateway(_)) {
-        return Err(PlatformError::Missing { backend, missing: vec![Guarantee::NetHosts] });
-    }
     let group = Group::make(&plan.limits);
     let mut enforcement = promise(plan, backend, landlock, group.as_ref(), None)?;
     let signals = signal::Collected::take(&supervise::FORWARDED)
@@ -169,7 +166,7 @@ fn launch_behind(
     let started = match backend {
         Backend::Native => native::start(plan, prepare()?, arranged.ends, &door)?,
         Backend::Bwrap => bwrap::start(plan, arranged.ends, &door)?,
-        Backend::Landlock => bare::start(prepare()?, arranged.ends, &door)?,
+        Backend::Landlock => bare::start(plan, prepare()?, arranged.ends, &door)?,
     };
     drop(door);
     let mut open = |kit: Kit| {

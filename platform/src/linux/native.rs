@@ -40,7 +40,7 @@ pub(crate) fn start(
     let opened = open_outside(plan, real)?;
     let (ours, theirs) = socket::pair().map_err(|error| PlatformError::on("make", "a line", error))?;
     match process::fork_into(flags(), door.birthplace()) {
-        Ok(Fork::Parent(pidfd, pid)) => Ok(Started { pidfd, pid, line: ours }),
+        Ok(Fork::Parent(pidfd, pid)) => Ok(Started { pidfd, pid, line: ours, kit: None }),
         Ok(Fork::Child) => {
             drop(ours);
             match enter(plan, opened, &theirs, door, real) {

@@ -18,8 +18,8 @@ use crate::linux::broker::Protected;
 use crate::linux::keeper::{self, Keeper};
 use crate::linux::landlock::{self, Tcp};
 use crate::linux::message::Message;
-use crate::linux::net::GO;
-use crate::linux::seccomp::{self, Arch, Filter, Instruction, Watch};
+use crate::linux::net::{Behalf, GO};
+use crate::linux::seccomp::{self, Arch, Filter, Inet, Instruction, Watch};
 use crate::linux::sys::{c_path, check_int, fd, number, process, signal, socket};
 use crate::linux::{caps, limits, terminal};
 use crate::plan::{Exec, Limits, MountOp, Network, Place, Plan, Rights, Stdio, UnixSockets};
@@ -52,6 +52,7 @@ pub(crate) struct Stage {
     filter: Vec<Instruction>,
     watching: Vec<Instruction>,
     protected: Option<Protected>,
+    behalf: Option<Behalf>,
     trace: bool,
     brood: Option<Children>,
     /// Whether somebody must have taken the sockets of the network first.
@@ -91,13 +92,19 @@ impl Stage {
             terminal: plan.stdio == Stdio::Pty,
             surroundings,
             filter: filter.program(Arch::NATIVE),
-            watching: if protected.is_some() { filter.watching(Arch::NATIVE) } else { Vec::new() },
+            watching: if filter.is_watched() { filter.watching(Arch::NATIVE) } else { Vec::new() },
             protected,
+            behalf: None,
             trace: plan.trace,
             brood: None,
             awaits_go: matches!(plan.network, Network::Gateway(_)),
             mask,
         })
+    }
+
+    /// The same, with connections made on the command's behalf.
+    pub(crate) fn on_behalf(self, behalf: Option<Behalf>) -> Self {
+        Self { behalf, ..self }
     }
 
     /// Takes the last steps, starts the command and stays until it has ended. Never returns.
@@ -117,7 +124,8 @@ impl Stage {
                 let protected = self.protected.take();
                 let brood = self.brood.take();
                 let trace = self.trace;
-                let keeper = Keeper { line, command, listener, protected, inward, brood, trace };
+                let behalf = self.behalf.take();
+                let keeper = Keeper { line, command, listener, protected, behalf, inward, brood, trace };
                 keeper.run(&early)
             }
             Err(failure) => {
@@ -148,7 +156,9 @@ impl Stage {
         process::prctl(libc::PR_SET_DUMPABLE, 0)
             .and_then(|_| caps::drop_all())
             .map_err(|error| fail(Step::Privileges, "", &error))?;
-        let tcp = if self.surroundings.namespaces { Tcp::Free } else { Tcp::Refused };
+        // What is done on the command's behalf is done by this process, so only the command is refused it.
+        let free = self.surroundings.namespaces || self.behalf.is_some();
+        let tcp = if free { Tcp::Free } else { Tcp::Refused };
         if self.surroundings.landlock > 0 {
             landlock::restrict(self.surroundings.landlock, &self.places, tcp)?;
         }
@@ -159,9 +169,9 @@ impl Stage {
     fn start(&self, stdio: &[OwnedFd; 3]) -> Result<(pid_t, Option<OwnedFd>), SetupFailure> {
         let program = self.program.to_string_lossy();
         let at_fork = |error: &io::Error| fail(Step::Fork, &program, error);
-        let lines = match self.protected {
-            Some(_) => Some(socket::pair().map_err(|error| at_fork(&error))?),
-            None => None,
+        let lines = match self.watching.is_empty() {
+            false => Some(socket::pair().map_err(|error| at_fork(&error))?),
+            true => None,
         };
         let mut birth = Birth {
             stage: self,
@@ -229,7 +239,11 @@ fn filter_for(plan: &Plan, surroundings: Surroundings, protected: Option<&Protec
     };
     Filter {
         unix: plan.unix_sockets == UnixSockets::Allowed,
-        inet: surroundings.namespaces,
+        inet: match (&plan.network, surroundings.namespaces) {
+            (Network::None | Network::Gateway(_), true) => Inet::Own,
+            (Network::None, false) => Inet::Refused,
+            (Network::Gateway(_), false) => Inet::OnBehalf,
+        },
         ipc: surroundings.namespaces,
         memory_files: plan.exec == Exec::Open,
         watch,
@@ -309,6 +323,9 @@ impl Birth<'_> {
         limits::apply(&self.stage.limits).map_err(|(_, error)| (Step::Limits, error))?;
         signal::set_default(libc::SIGPIPE);
         signal::set_mask(&self.stage.mask).map_err(|error| (Step::Fork, error))?;
+        if self.stage.behalf.is_some() && self.stage.surroundings.landlock >= landlock::TCP {
+            landlock::refuse_tcp().map_err(|error| (Step::Landlock, error))?;
+        }
         if let Some(line) = self.listener_line {
             let listener =
                 seccomp::install_watched(&self.stage.watching).map_err(|error| (Step::Broker, error))?;

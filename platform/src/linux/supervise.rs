@@ -44,6 +44,8 @@ pub(crate) struct Started {
     pub(crate) pid: pid_t,
     /// The line to its keeper.
     pub(crate) line: OwnedFd,
+    /// The sockets of its network, if they are here already.
+    pub(crate) kit: Option<Kit>,
 }
 
 /// How it ended, and what was collected.
@@ -115,6 +117,9 @@ pub(crate) fn wait(
         starting: false,
         acts: Vec::new(),
     };
+    if let Some(kit) = watch.started.kit.take() {
+        watch.open_doors(kit);
+    }
     let outcome = watch.run();
     if outcome.is_err() {
         watch.kill();

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use sbx_platform::door::{Destinations, Doors, Porter, Way};
-use sbx_platform::plan::{Gateway, Network, Pipe, Plan, Stdio};
+use sbx_platform::plan::{Gateway, Network, Pipe, Plan, Stdio, UnixSockets};
 use sbx_platform::{Backend, End, Guarantee as G, Outcome, PlatformError};
 
 use crate::attacks;
@@ -31,6 +31,10 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("a published port is reached from outside", published),
     ("many connections at once", many),
     ("sockets of other kinds are refused", kinds),
+    ("no trick leads past the doors", tricks),
+    ("listening stays on loopback, or in a network of its own", listening),
+    ("strangers of the host are not served", strangers),
+    ("a launcher's missing promise keeps the doors shut", missing),
     ("a porter that gives up ends the launch", given_up),
     ("the doors come out to the program that spawned", spawned),
     ("a launcher that is killed leaves nothing", killed),
@@ -53,7 +57,9 @@ struct Teller {
     /// A port inside to be asked, and what was said there.
     publish: Option<u16>,
     heard: Arc<Mutex<String>>,
-    /// An address to be called by somebody who is not of the launch.
+    /// Whether somebody who is not of the launch comes first.
+    stranger: bool,
+    /// Whether to give up.
     refuse: bool,
 }
 
@@ -63,15 +69,27 @@ impl Porter for Teller {
             return Err(std::io::Error::from_raw_os_error(libc::ENOTCONN));
         }
         self.way = Some(doors.way);
+        if self.stranger {
+            let doors = doors.streams.iter().chain(&doors.name_streams).chain(&doors.proxy);
+            for door in doors.filter_map(|door| door.local_addr().ok()) {
+                let heard = Arc::clone(&self.heard);
+                self.threads.push(std::thread::spawn(move || {
+                    let Ok(mut stream) = TcpStream::connect_timeout(&door, Duration::from_secs(1)) else {
+                        return;
+                    };
+                    let _ = stream.read_to_string(&mut heard.lock().unwrap());
+                }));
+            }
+        }
         let destinations: Arc<dyn Destinations> = Arc::from(doors.destinations);
         for listener in doors.streams {
-            self.accept(listener, Some(Arc::clone(&destinations)), "");
+            self.accept(listener, &destinations, "");
         }
         for listener in doors.name_streams {
-            self.accept(listener, None, "names");
+            self.accept(listener, &destinations, "names");
         }
         if let Some(listener) = doors.proxy {
-            self.accept(listener, None, "proxy");
+            self.accept(listener, &destinations, "proxy");
         }
         for socket in doors.names {
             self.answer(socket);
@@ -93,7 +111,8 @@ impl Porter for Teller {
 }
 
 impl Teller {
-    fn accept(&mut self, listener: TcpListener, to: Option<Arc<dyn Destinations>>, word: &'static str) {
+    fn accept(&mut self, listener: TcpListener, to: &Arc<dyn Destinations>, word: &'static str) {
+        let to = Arc::clone(to);
         let (stop, served, strangers) =
             (Arc::clone(&self.stop), Arc::clone(&self.served), Arc::clone(&self.strangers));
         listener.set_nonblocking(true).unwrap();
@@ -103,12 +122,9 @@ impl Teller {
                     std::thread::sleep(Duration::from_millis(1));
                     continue;
                 };
-                let answer = match &to {
-                    Some(to) => to.of(&stream).map(|address| address.to_string()),
-                    None => Some(word.to_owned()),
-                };
-                match answer {
-                    Some(answer) => {
+                match to.of(&stream) {
+                    Some(meant) => {
+                        let answer = if word.is_empty() { meant.to_string() } else { word.to_owned() };
                         served.fetch_add(1, Ordering::Relaxed);
                         let _ = stream.write_all(answer.as_bytes());
                     }
@@ -135,6 +151,10 @@ impl Teller {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
             thread.join().unwrap();
+        }
+        // A thread that has been waited for is still counted for a moment.
+        while std::fs::read_dir("/proc/self/task").unwrap().count() > 1 {
+            std::thread::yield_now();
         }
     }
 }
@@ -303,6 +323,73 @@ fn kinds(world: &World) -> Verdict {
             return Failed(format!("{kind}: {said}"));
         }
     }
+    Passed
+}
+
+fn tricks(world: &World) -> Verdict {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+    datagrams.set_nonblocking(true).unwrap();
+    let (stream, datagram) =
+        (listener.local_addr().unwrap().to_string(), datagrams.local_addr().unwrap().to_string());
+    let tricks: [&[&str]; 8] = [
+        &["fast-open", &stream],
+        &["fast-open-later", &stream],
+        &["multipath", &stream],
+        &["send-unconnected", &stream],
+        &["mapped", &stream],
+        &["tcp", &stream.replace("127.0.0.1", "0.0.0.0")],
+        &["exchange", &stream, "20000"],
+        &["datagram", &datagram],
+    ];
+    for trick in tricks {
+        let mut wanted = plan(world, trick);
+        wanted.unix_sockets = UnixSockets::Allowed;
+        let said = says(world, &wanted, &mut Teller::default());
+        let arrived = listener.accept().is_ok() || datagrams.recv_from(&mut [0; 8]).is_ok();
+        // Whatever it is told, a trick that was cut short by something else proves nothing.
+        if arrived || !(said.starts_with("errno ") || said == "ok" || said == "0 connected") {
+            return Failed(format!("{trick:?}: {said}, arrived {arrived}"));
+        }
+    }
+    Passed
+}
+
+fn listening(world: &World) -> Verdict {
+    let said = says(world, &plan(world, &["unbound"]), &mut Teller::default());
+    let own = lacks(world, &[G::NetListen]).is_none();
+    same!("unbound", said, if own { "0.0.0.0" } else { "127.0.0.1" });
+    Passed
+}
+
+fn strangers(world: &World) -> Verdict {
+    let wanted = with(plan(world, &["tcp", FOUR]), |gateway| gateway.proxy = Some(17128));
+    let mut teller = Teller { stranger: true, ..Teller::default() };
+    same!("served", says(world, &wanted, &mut teller), FOUR);
+    same!("a stranger heard", *teller.heard.lock().unwrap(), "");
+    if teller.way == Some(Way::OnBehalf) {
+        same!("strangers", teller.strangers.load(Ordering::Relaxed), 3);
+    }
+    Passed
+}
+
+fn missing(world: &World) -> Verdict {
+    let mut wanted = plan(world, &["nothing"]);
+    let outcome = launch(world, &wanted, &mut Teller::default()).unwrap();
+    let lacking: Vec<G> = outcome.enforcement.missing().collect();
+    let names = [G::NetHosts, G::NetPorts, G::NetNames, G::NetListen];
+    for guarantee in names.into_iter().filter(|guarantee| lacking.contains(guarantee)) {
+        wanted.required = vec![guarantee];
+        let mut teller = Teller::default();
+        match launch(world, &wanted, &mut teller) {
+            Err(PlatformError::Missing { missing, .. }) => same!("missing", missing, vec![guarantee]),
+            other => return Failed(format!("{guarantee}: {other:?}")),
+        }
+        same!("opened", teller.way, None);
+    }
+    wanted.required = names.into_iter().filter(|guarantee| !lacking.contains(guarantee)).collect();
+    same!("end", launch(world, &wanted, &mut Teller::default()).unwrap().end, End::Exited(0));
     Passed
 }
 

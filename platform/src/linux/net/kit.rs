@@ -8,6 +8,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+use super::book::Book;
 use super::destinations::{Arrived, Remembered};
 use super::inward::Line;
 use crate::door::{Destinations, Doors, Inward, Way};
@@ -84,7 +85,10 @@ impl Kit {
                 Box::new(Remembered { listeners })
             }
             Way::PerPort => Box::new(Arrived),
-            Way::OnBehalf => return Err(errno(if book.is_some() { libc::ENOSYS } else { libc::EPROTO })),
+            Way::OnBehalf => {
+                let file = book.ok_or_else(|| errno(libc::EPROTO))?;
+                Box::new(Book::find(&file)?)
+            }
         };
         streams.extend(services);
         let inward: Option<Box<dyn Inward>> = match inward {

@@ -128,16 +128,73 @@ pub(crate) fn connect_within(socket: &OwnedFd, address: SocketAddr, patience: c_
     fd::set_blocking(raw)
 }
 
-/// What became of connecting in the background.
-pub(crate) fn failure(socket: RawFd) -> io::Result<()> {
-    let mut code: c_int = 0;
+/// One of the socket's own numbers.
+fn own_number(socket: RawFd, option: c_int) -> io::Result<c_int> {
+    let mut value: c_int = 0;
     let mut length = size_of::<c_int>() as socklen_t;
     // SAFETY: the kernel writes one integer.
     let done = unsafe {
-        libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut code).cast(), &raw mut length)
+        libc::getsockopt(socket, libc::SOL_SOCKET, option, (&raw mut value).cast(), &raw mut length)
     };
-    check_int(done)?;
-    if code == 0 { Ok(()) } else { Err(errno(code)) }
+    check_int(done).map(|_| value)
+}
+
+/// What became of connecting in the background.
+fn failure(socket: RawFd) -> io::Result<()> {
+    match own_number(socket, libc::SO_ERROR)? {
+        0 => Ok(()),
+        code => Err(errno(code)),
+    }
+}
+
+/// The family of any socket.
+pub(crate) fn family(socket: RawFd) -> io::Result<c_int> {
+    own_number(socket, libc::SO_DOMAIN)
+}
+
+/// Whether it is a TCP socket of either family, and no other kind of stream.
+pub(crate) fn is_tcp(socket: RawFd) -> io::Result<bool> {
+    let known = [libc::AF_INET, libc::AF_INET6].contains(&family(socket)?);
+    Ok(known
+        && own_number(socket, libc::SO_TYPE)? == libc::SOCK_STREAM
+        && own_number(socket, libc::SO_PROTOCOL)? == libc::IPPROTO_TCP)
+}
+
+/// The address a socket has.
+pub(crate) fn local(socket: RawFd) -> io::Result<SocketAddr> {
+    let mut raw = Raw([0; 28]);
+    let mut length = raw.0.len() as socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which is the size of the buffer.
+    check_int(unsafe { libc::getsockname(socket, raw.0.as_mut_ptr().cast(), &raw mut length) })?;
+    let end = usize::try_from(length).unwrap_or(0).min(raw.0.len());
+    Raw::parse(&raw.0[..end]).ok_or_else(|| errno(libc::EAFNOSUPPORT))
+}
+
+/// Whether a socket has another end.
+pub(crate) fn is_connected(socket: RawFd) -> bool {
+    let mut raw = Raw([0; 28]);
+    let mut length = raw.0.len() as socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which is the size of the buffer.
+    unsafe { libc::getpeername(socket, raw.0.as_mut_ptr().cast(), &raw mut length) == 0 }
+}
+
+/// Gives a socket an address.
+pub(crate) fn bind(socket: RawFd, address: SocketAddr) -> io::Result<()> {
+    let (raw, length) = Raw::of(address);
+    // SAFETY: pointer and length describe one readable address.
+    check_int(unsafe { libc::bind(socket, raw.0.as_ptr().cast(), length as socklen_t) }).map(drop)
+}
+
+/// Lets a socket of the newer family speak to the older one too.
+pub(crate) fn allow_both_families(socket: RawFd) -> io::Result<()> {
+    set(socket, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &0_i32.to_ne_bytes())
+}
+
+/// Dissolves a connection, or what there is of one.
+pub(crate) fn disconnect(socket: RawFd) -> io::Result<()> {
+    let raw = Raw([0; 28]);
+    // SAFETY: pointer and length describe one readable address, of no family.
+    check_int(unsafe { libc::connect(socket, raw.0.as_ptr().cast(), 16) }).map(drop)
 }
 
 #[cfg(test)]

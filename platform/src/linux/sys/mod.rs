@@ -6,6 +6,7 @@
 
 pub(crate) mod fd;
 pub(crate) mod inet;
+pub(crate) mod memory;
 pub(crate) mod mount;
 pub(crate) mod process;
 pub(crate) mod signal;

@@ -157,6 +157,19 @@ pub(crate) fn pidfd_open(pid: pid_t) -> io::Result<OwnedFd> {
     fd::own(check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?)
 }
 
+/// A pidfd for any thread.
+pub(crate) fn pidfd_open_thread(thread: pid_t) -> io::Result<OwnedFd> {
+    const THREAD: c_int = libc::O_EXCL;
+    // SAFETY: plain integers.
+    fd::own(check(unsafe { libc::syscall(libc::SYS_pidfd_open, thread, THREAD) })?)
+}
+
+/// A copy of another process's descriptor.
+pub(crate) fn copy_descriptor(pidfd: &OwnedFd, number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: plain integers; the kernel checks whether this process may.
+    fd::own(check(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0) })?)
+}
+
 /// Sets the soft and hard limit of `resource`, clamped to the hard limit in force.
 pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> io::Result<()> {
     let mut now = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
