@@ -41,5 +41,5 @@ pub use error::PlatformError;
 pub use launch::{Child, Leash, ids, launch, probe, refused_calls, spawn, take_over};
 pub use plan::{Pipe, Plan};
 pub use probe::Probe;
-pub use signals::Signals;
 pub use report::{End, Outcome};
+pub use signals::Signals;

@@ -1,10 +1,10 @@
 //! `sbx mcp`: servers of the Model Context Protocol behind a fence and a gate.
 
-use super::exec::{Fence, explain};
+use super::fence::{Who, explain};
 use super::{CliError, Exit, Ui};
-use crate::mcp::{Origin, Resolved, ResolveError, Session, SessionError, Teller, World, decline, resolve};
-use crate::run::{RunError, Setting, audit, denied};
 use crate::audit::Sink;
+use crate::mcp::{Origin, ResolveError, Resolved, Session, SessionError, Teller, World, decline, resolve};
+use crate::run::{RunError, Setting, audit, denied};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ const MOST: usize = 32 << 20;
 #[derive(Debug, Args)]
 pub(super) struct Server {
     #[command(flatten)]
-    pub(super) fence: Fence,
+    pub(super) who: Who,
     /// Allow only the tools of this file (`allowed_tools:`), in place of the record's.
     #[arg(long, value_name = "FILE")]
     allowlist: Option<PathBuf>,
@@ -101,8 +101,8 @@ impl Wrap {
 impl Server {
     /// Everything that is known before the server is started.
     pub(super) fn session(self, setting: &Setting) -> Result<Session, CliError> {
-        let (backend, accepted) = (self.fence.backend(setting)?, self.fence.accepted()?);
-        let cwd = self.fence.directory(setting);
+        let (backend, accepted) = (self.who.backend(setting)?, self.who.accepted()?);
+        let cwd = self.who.directory(setting);
         let resolved = self.resolved(setting, &cwd)?;
         let named = resolved.package.as_ref().map(|(package, _)| package.clone());
         let program = || {
@@ -113,7 +113,7 @@ impl Server {
         let below = |file: PathBuf| setting.facts.cwd.join(file);
         let origin = Origin {
             setting: setting.clone(),
-            agent: self.fence.agent.clone(),
+            agent: self.who.agent.clone(),
             allowlist: self.allowlist.map(below),
             pins: self.pins.map(below),
             preset: self.preset,
@@ -121,7 +121,14 @@ impl Server {
             known_as: resolved.known_as.clone(),
             cwd,
         };
-        Ok(Session { origin, command: self.command, resolved, backend, accepted, most: self.max_message.max(4096) })
+        Ok(Session {
+            origin,
+            command: self.command,
+            resolved,
+            backend,
+            accepted,
+            most: self.max_message.max(4096),
+        })
     }
 
     fn resolved(&self, setting: &Setting, cwd: &std::path::Path) -> Result<Resolved, CliError> {
@@ -141,7 +148,9 @@ impl Server {
                 ResolveError::Launcher { .. } | ResolveError::Option { .. } => {
                     cli.hint("`--no-resolve` runs the command as it is, inside the fence")
                 }
-                ResolveError::NoTool(tool) => cli.hint(format!("install {tool}, or name the server's program")),
+                ResolveError::NoTool(tool) => {
+                    cli.hint(format!("install {tool}, or name the server's program"))
+                }
                 _ => cli,
             }
         })

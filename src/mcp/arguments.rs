@@ -160,7 +160,9 @@ mod tests {
         };
         let caller = Caller { policy: &policy, tool: "t", cwd: Path::new("/w") };
         let arguments = Json::read(arguments).unwrap();
-        caller.judge(&rule, &arguments).map_or_else(|denial| denial.code.name().to_owned(), |()| "fine".into())
+        caller
+            .judge(&rule, &arguments)
+            .map_or_else(|denial| denial.code.name().to_owned(), |()| "fine".into())
     }
 
     #[test]

@@ -224,9 +224,8 @@ impl Gate {
     /// Every layer that can say no before the server sees the call; what the call's action is.
     fn judge<'c>(&self, rules: &Rules, call: &'c Call<'c>) -> Result<Option<&'c str>, Box<Denial>> {
         let agent = rules.policy.agent();
-        let invalid = |message: String| {
-            Box::new(Denial::of_tool(DenialCode::InvalidParams, agent, call.tool, message))
-        };
+        let invalid =
+            |message: String| Box::new(Denial::of_tool(DenialCode::InvalidParams, agent, call.tool, message));
         let list = &rules.allowlist;
         let action = match list.action_argument(call.tool) {
             None => None,
@@ -297,7 +296,11 @@ impl Gate {
 
     fn answer(&self, message: &Message<'_>, id: Id<'_>, result: Option<&str>) -> Passage {
         let Some(request) = locked(&self.flight).end(id) else {
-            self.refuse_line("server", &Fault::NotMessage("nobody asked for this answer"), message.line.as_bytes());
+            self.refuse_line(
+                "server",
+                &Fault::NotMessage("nobody asked for this answer"),
+                message.line.as_bytes(),
+            );
             return Passage::Dropped;
         };
         match request.kind {

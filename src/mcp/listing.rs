@@ -112,17 +112,20 @@ pub(super) fn filtered(message: &Json<'_>, rules: &Rules, seen: &mut Seen, first
             Err(denial) => remarks.push(format!("{} is blocked: {}", name, denial.message)),
         }
     }
-    let first_sight = if last { seen.first.take() } else { None }.map(|pins| Pins {
-        instructions: seen.instructions.take(),
-        ..pins
-    });
+    let first_sight = if last { seen.first.take() } else { None }
+        .map(|pins| Pins { instructions: seen.instructions.take(), ..pins });
     if let Some(pins) = &first_sight {
         seen.pins = Some(pins.clone());
     }
     Some(Listing { result: page(members, &shown, rules, first), remarks, first_sight })
 }
 
-fn page(members: &[(std::borrow::Cow<'_, str>, Json<'_>)], shown: &[&Json<'_>], rules: &Rules, first: bool) -> String {
+fn page(
+    members: &[(std::borrow::Cow<'_, str>, Json<'_>)],
+    shown: &[&Json<'_>],
+    rules: &Rules,
+    first: bool,
+) -> String {
     let mut out = String::from("{");
     for (key, value) in members.iter().filter(|(key, _)| key != "_meta") {
         Json::Text(key.clone()).write(&mut out);

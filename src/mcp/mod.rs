@@ -19,8 +19,8 @@ mod wrap;
 
 pub use gate::{Gate, Passage, Teller, denial_result};
 pub use pins::{LockError, LockFile, Pins, keep as keep_pins, pinned_part};
-pub use rules::{Origin, Pinned, Rules};
-pub use session::{Session, SessionError};
 pub use recorder::Recorder;
 pub use resolve::{ResolveError, Resolved, World, resolve};
+pub use rules::{Origin, Pinned, Rules};
+pub use session::{Session, SessionError};
 pub use wrap::{WrapError, decline};

@@ -54,7 +54,8 @@ impl LockFile {
         if value["format"] != FORMAT {
             return Err(LockError(format!("`format` is not {FORMAT}")));
         }
-        let servers = value["servers"].as_object().ok_or_else(|| LockError("`servers` is missing".to_owned()))?;
+        let servers =
+            value["servers"].as_object().ok_or_else(|| LockError("`servers` is missing".to_owned()))?;
         let read = |(name, server): (&String, &Value)| Ok((name.clone(), Pins::from_json(name, server)?));
         Ok(Self { servers: servers.iter().map(read).collect::<Result<_, LockError>>()? })
     }
@@ -83,7 +84,8 @@ impl Pins {
     fn from_json(name: &str, value: &Value) -> Result<Self, LockError> {
         let broken = |what: &str| LockError(format!("{name}: {what}"));
         let tools = value["tools"].as_object().ok_or_else(|| broken("`tools` is missing"))?;
-        let mut pins = Self { instructions: value["instructions"].as_str().map(str::to_owned), ..Self::default() };
+        let mut pins =
+            Self { instructions: value["instructions"].as_str().map(str::to_owned), ..Self::default() };
         if let (Some(package), Some(version)) = (value["package"].as_str(), value["version"].as_str()) {
             pins.package = Some((package.to_owned(), version.to_owned()));
         }
@@ -263,7 +265,8 @@ mod tests {
             ]
         );
         assert_eq!(pins().differences("write", &now), ["it is not pinned"]);
-        let reordered = json!({ "inputSchema": { "type": "object" }, "description": "Reads.", "name": "read" });
+        let reordered =
+            json!({ "inputSchema": { "type": "object" }, "description": "Reads.", "name": "read" });
         assert!(pins().differences("read", &reordered).is_empty());
     }
 }

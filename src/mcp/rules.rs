@@ -97,7 +97,8 @@ impl Origin {
         let trust = self.setting.facts.config_dir.join("trusted");
         let section = agent.policy.sections().mcp.as_ref();
         let record = agent.policy.record().map(Path::to_path_buf);
-        let files = [Some(config), Some(trust), record, self.allowlist.clone(), self.pins_file(section, agent)];
+        let files =
+            [Some(config), Some(trust), record, self.allowlist.clone(), self.pins_file(section, agent)];
         files.into_iter().flatten().collect()
     }
 

@@ -67,7 +67,9 @@ impl<R: Read> Read for Patient<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.0.read(buffer) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(1)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    thread::sleep(Duration::from_millis(1))
+                }
                 other => return other,
             }
         }
@@ -134,7 +136,9 @@ pub fn decline(why: &str) {
         let mut reader = LineReader::new(Patient(io::stdin()), 1 << 20);
         while let Ok(Some(Line::Whole(line))) = reader.next_line() {
             if let Ok(Message { kind: Kind::Request { id, .. }, .. }) = Message::read(line) {
-                let _ = out.write(error_line(Some(id.spelled()), super::protocol::INTERNAL_ERROR, &text, None).as_bytes());
+                let _ = out.write(
+                    error_line(Some(id.spelled()), super::protocol::INTERNAL_ERROR, &text, None).as_bytes(),
+                );
                 let _ = tell.send(());
             }
         }

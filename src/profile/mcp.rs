@@ -53,7 +53,9 @@ static PRESETS: LazyLock<Vec<McpPreset>> = LazyLock::new(|| {
         }
     }
     for mut cells in rows(include_str!("../../profiles/mcp/actions.txt")) {
-        let (Some(name), Some(tool), Some(argument)) = (cells.next(), cells.next(), cells.next()) else { continue };
+        let (Some(name), Some(tool), Some(argument)) = (cells.next(), cells.next(), cells.next()) else {
+            continue;
+        };
         let presets = presets.iter_mut().filter(|preset| preset.name == name);
         presets.for_each(|preset| preset.actions.push(McpAction { tool, argument }));
     }
@@ -130,9 +132,18 @@ mod tests {
     #[test]
     fn every_row_is_read() {
         let count = |of: fn(&McpPreset) -> usize| PRESETS.iter().map(of).sum::<usize>();
-        assert_eq!(count(|preset| preset.known_as.len()), lines(include_str!("../../profiles/mcp/servers.txt")));
-        assert_eq!(count(|preset| preset.actions.len()), lines(include_str!("../../profiles/mcp/actions.txt")));
-        assert_eq!(count(|preset| preset.arguments.len()), lines(include_str!("../../profiles/mcp/arguments.txt")));
+        assert_eq!(
+            count(|preset| preset.known_as.len()),
+            lines(include_str!("../../profiles/mcp/servers.txt"))
+        );
+        assert_eq!(
+            count(|preset| preset.actions.len()),
+            lines(include_str!("../../profiles/mcp/actions.txt"))
+        );
+        assert_eq!(
+            count(|preset| preset.arguments.len()),
+            lines(include_str!("../../profiles/mcp/arguments.txt"))
+        );
         assert_eq!(MCP_LAUNCHERS.len(), lines(include_str!("../../profiles/mcp/launchers.txt")));
         assert_eq!(MCP_RUNTIMES.len(), lines(include_str!("../../profiles/mcp/runtimes.txt")));
     }

@@ -38,7 +38,8 @@ fn parse(args: &[OsString]) -> Result<Asked, ResolveError> {
     while let Some(word) = words.next() {
         let text = word.to_str().unwrap_or_default();
         match text {
-            "-y" | "--yes" | "-q" | "--quiet" | "--prefer-offline" | "--offline" | "--ignore-scripts" | "--" => {}
+            "-y" | "--yes" | "-q" | "--quiet" | "--prefer-offline" | "--offline" | "--ignore-scripts"
+            | "--" => {}
             "-p" | "--package" => {
                 let package = words.next().and_then(|word| word.to_str());
                 asked.packages.push(package.ok_or(ResolveError::NoPackage("npx"))?.to_owned());
@@ -128,7 +129,8 @@ fn package_name(spec: &str, modules: &Path) -> Result<String, ResolveError> {
     }
     let installed = modules.with_file_name("package.json");
     let manifest: Value = serde_json::from_str(&read(&installed)?).unwrap_or_default();
-    let only = manifest["dependencies"].as_object().filter(|all| all.len() == 1).and_then(|all| all.keys().next());
+    let only =
+        manifest["dependencies"].as_object().filter(|all| all.len() == 1).and_then(|all| all.keys().next());
     only.cloned().ok_or_else(|| ResolveError::NoProgram { package: spec.to_owned(), name: None })
 }
 

@@ -4,6 +4,7 @@ use super::{ResolveError, Resolved, World};
 use crate::plan::Entry;
 use crate::profile::{MCP_RUNTIMES, SYSTEM_VIEW};
 use sbx_platform::path::within;
+use serde_json::Value;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -31,9 +32,9 @@ pub(super) fn installed(argv: &[OsString], world: &World) -> Result<Resolved, Re
             let mut parts = node_parts(&real(&script));
             parts.extend(interpreter_parts("node", &real(&file)));
             let argv = argv.to_vec();
-            let stem = script.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-            let known_as = vec![format!("bin:{stem}")];
-            Ok(Resolved { entry: Some(Entry { program: file, argv, parts }), known_as, package: None })
+            let package = node_package(&real(&script));
+            let known_as = package.iter().map(|(name, _)| format!("npm:{name}")).collect();
+            Ok(Resolved { entry: Some(Entry { program: file, argv, parts }), known_as, package })
         }
         None if is_system(&real(&file)) => Ok(plain()),
         None => {
@@ -58,18 +59,27 @@ pub(super) fn entry(script: &Path, args: &[OsString], world: &World) -> Result<R
         PathBuf::from(first)
     };
     let kind = interpreter.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut parts = if kind.starts_with("python") {
-        python_parts(&interpreter)
-    } else {
-        node_parts(&target)
-    };
+    let mut parts = if kind.starts_with("python") { python_parts(&interpreter) } else { node_parts(&target) };
     let runtime = if kind.starts_with("python") { "python" } else { "node" };
     parts.extend(interpreter_parts(runtime, &real(&interpreter)));
     if !parts.iter().any(|part| within(&target, part)) {
         parts.push(target.clone());
     }
     let argv = [interpreter.clone().into(), target.into()].into_iter().chain(args.iter().cloned()).collect();
-    Ok(Resolved { entry: Some(Entry { program: interpreter, argv, parts }), package: None, known_as })
+    let package = if runtime == "node" { node_package(&real(script)) } else { None };
+    let known_as = package.iter().map(|(name, _)| format!("npm:{name}")).chain(known_as).collect();
+    Ok(Resolved { entry: Some(Entry { program: interpreter, argv, parts }), package, known_as })
+}
+
+/// The package that a file belongs to, and its version.
+fn node_package(file: &Path) -> Option<(String, String)> {
+    let manifest =
+        file.ancestors().skip(1).map(|dir| dir.join("package.json")).find(|file| file.is_file())?;
+    let manifest: Value = serde_json::from_str(&std::fs::read_to_string(manifest).ok()?).ok()?;
+    Some((
+        manifest["name"].as_str()?.to_owned(),
+        manifest["version"].as_str().unwrap_or("unknown").to_owned(),
+    ))
 }
 
 /// What stands after `#!`; for scripts of environments with long names, what their second line executes.
@@ -80,13 +90,24 @@ fn interpreter_line(file: &Path) -> Option<String> {
     let mut lines = text.lines();
     let first = lines.next()?.strip_prefix("#!")?.trim().to_owned();
     let second = lines.next().and_then(|line| line.strip_prefix("'''exec' "));
-    match second {
-        Some(line) if first == "/bin/sh" => Some(line.split('"').find(|part| part.starts_with('/')).map_or_else(
-            || line.split_whitespace().next().unwrap_or_default().trim_matches('\'').to_owned(),
-            str::to_owned,
-        )),
-        _ => Some(first),
+    match second.filter(|_| first == "/bin/sh") {
+        Some(line) => executed(line, file),
+        None => Some(first),
     }
+}
+
+/// The interpreter that the second line of such a script executes: by its own path, or as a neighbour of the script.
+fn executed(line: &str, script: &Path) -> Option<String> {
+    if let Some((_, rest)) = line.split_once("\"$(dirname -- \"$(realpath -- \"$0\")\")\"/") {
+        let name = rest.split_whitespace().next()?.trim_matches('\'');
+        return Some(real(script).parent()?.join(name).to_string_lossy().into_owned());
+    }
+    let quote = line.chars().next().filter(|c| matches!(c, '\'' | '"'));
+    let path = match quote {
+        Some(quote) => line[1..].split(quote).next(),
+        None => line.split_whitespace().next(),
+    };
+    path.filter(|path| path.starts_with('/')).map(str::to_owned)
 }
 
 fn real(path: &Path) -> PathBuf {
@@ -99,7 +120,8 @@ fn is_system(path: &Path) -> bool {
 
 /// The outermost directory of modules a file lies in, or else the directory of its package.
 fn node_parts(file: &Path) -> Vec<PathBuf> {
-    let modules = file.ancestors().filter(|dir| dir.file_name().is_some_and(|name| name == "node_modules")).last();
+    let modules =
+        file.ancestors().filter(|dir| dir.file_name().is_some_and(|name| name == "node_modules")).last();
     let package = || file.ancestors().skip(1).find(|dir| dir.join("package.json").is_file());
     let part = modules.or_else(package).unwrap_or(file);
     vec![part.to_path_buf()]
@@ -107,7 +129,8 @@ fn node_parts(file: &Path) -> Vec<PathBuf> {
 
 /// The environment an interpreter belongs to.
 fn python_parts(interpreter: &Path) -> Vec<PathBuf> {
-    let environment = interpreter.parent().and_then(Path::parent).filter(|dir| dir.join("pyvenv.cfg").is_file());
+    let environment =
+        interpreter.parent().and_then(Path::parent).filter(|dir| dir.join("pyvenv.cfg").is_file());
     environment.map(real).into_iter().collect()
 }
 
@@ -121,5 +144,24 @@ fn interpreter_parts(runtime: &str, interpreter: &Path) -> Option<PathBuf> {
         // Its library stands beside it.
         "python" => interpreter.parent().and_then(Path::parent).map(Path::to_path_buf),
         _ => Some(interpreter.to_path_buf()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_of_environments_name_their_interpreter_in_several_ways() {
+        let script = Path::new("/e/bin/tool");
+        for (line, found) in [
+            (r#""$(dirname -- "$(realpath -- "$0")")"/'python' "$0" "$@""#, Some("/e/bin/python")),
+            (r#""/a b/bin/python3" "$0" "$@""#, Some("/a b/bin/python3")),
+            (r#"'/a/bin/python3' "$0" "$@""#, Some("/a/bin/python3")),
+            (r#"/a/bin/python3 "$0" "$@""#, Some("/a/bin/python3")),
+            ("python", None),
+        ] {
+            assert_eq!(executed(line, script).as_deref(), found, "{line}");
+        }
     }
 }

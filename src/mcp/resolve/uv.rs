@@ -24,7 +24,8 @@ pub(super) fn resolve(args: &[OsString], world: &World) -> Result<Resolved, Reso
     let spec = asked.from.clone().unwrap_or_else(|| asked.program.clone());
     let end = spec.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))).unwrap_or(spec.len());
     let package = spec[..end].to_owned();
-    let program = asked.program.split(['@', '=', '[', '<', '>', '~', '!']).next().unwrap_or_default().to_owned();
+    let program =
+        asked.program.split(['@', '=', '[', '<', '>', '~', '!']).next().unwrap_or_default().to_owned();
     let key = format!("uvx {} {spec}", asked.options.join(" "));
     let kept = if world.refresh { None } else { remembered(&key, world) };
     let (prefix, version) = match kept {
@@ -73,7 +74,12 @@ fn parse(args: &[OsString]) -> Result<Asked, ResolveError> {
 }
 
 /// Has uv make the environment, or say where it is; first without asking anyone.
-fn environment(asked: &Asked, spec: &str, package: &str, world: &World) -> Result<(PathBuf, String), ResolveError> {
+fn environment(
+    asked: &Asked,
+    spec: &str,
+    package: &str,
+    world: &World,
+) -> Result<(PathBuf, String), ResolveError> {
     let uv = world.find("uv").ok_or(ResolveError::NoTool("uv"))?;
     let failed = |said: String| ResolveError::Fetch { tool: "uv", package: spec.to_owned(), said };
     let mut said = String::new();
@@ -127,7 +133,8 @@ fn remember(key: &str, prefix: &Path, version: &str, world: &World) {
     }
     all[key] = entry;
     let beside = file.with_extension(format!("{}.new", std::process::id()));
-    let written = std::fs::create_dir_all(&world.state_dir).and_then(|()| std::fs::write(&beside, all.to_string()));
+    let written =
+        std::fs::create_dir_all(&world.state_dir).and_then(|()| std::fs::write(&beside, all.to_string()));
     if written.is_ok() {
         let _ = std::fs::rename(&beside, &file);
     }
@@ -139,7 +146,8 @@ mod tests {
 
     #[test]
     fn options_end_where_the_program_is_named() {
-        let words: Vec<OsString> = ["--from", "x==1", "--python", "3.12", "prog", "--offline", "a"].map(Into::into).into();
+        let words: Vec<OsString> =
+            ["--from", "x==1", "--python", "3.12", "prog", "--offline", "a"].map(Into::into).into();
         let asked = parse(&words).unwrap();
         assert_eq!((asked.from.as_deref(), asked.program.as_str()), (Some("x==1"), "prog"));
         assert_eq!(asked.args, ["--offline", "a"].map(OsString::from));
