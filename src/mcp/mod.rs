@@ -6,7 +6,9 @@
 
 mod arguments;
 mod flight;
+
 mod gate;
+mod inquiry;
 mod listing;
 mod pins;
 pub mod protocol;
@@ -18,6 +20,7 @@ mod watch;
 mod wrap;
 
 pub use gate::{Gate, Passage, Teller, denial_result};
+pub use inquiry::{InquiryError, inquire};
 pub use pins::{LockError, LockFile, Pins, keep as keep_pins, pinned_part};
 pub use recorder::Recorder;
 pub use resolve::{ResolveError, Resolved, World, resolve};

@@ -119,7 +119,8 @@ fn remembered(key: &str, world: &World) -> Option<(PathBuf, String)> {
     let all: Value = serde_json::from_str(&text).ok()?;
     let prefix = PathBuf::from(all[key]["prefix"].as_str()?);
     let version = all[key]["version"].as_str()?.to_owned();
-    prefix.join("pyvenv.cfg").is_file().then_some((prefix, version))
+    let whole = prefix.join("pyvenv.cfg").is_file() && prefix.join("bin/python").is_file();
+    whole.then_some((prefix, version))
 }
 
 /// Keeps where an environment is; that it cannot be kept costs only time.

@@ -1,5 +1,7 @@
 //! `sbx mcp`: servers of the Model Context Protocol behind a fence and a gate.
 
+mod pin;
+
 use super::fence::{Who, explain};
 use super::{CliError, Exit, Ui};
 use crate::audit::Sink;
@@ -15,12 +17,15 @@ use std::sync::Arc;
 pub(super) enum Mcp {
     /// Run a server behind an agent's fence, and let only allowed calls through to it.
     Wrap(Wrap),
+    /// Write down what a server's tools are; a tool that changes is blocked until it is pinned anew.
+    Pin(pin::Pin),
 }
 
 impl Mcp {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
         match self {
             Self::Wrap(command) => Ok(command.run(ui)),
+            Self::Pin(command) => command.run(ui),
         }
     }
 }
