@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
@@ -38,10 +39,10 @@ impl Launch {
 }
 
 /// Who runs it, where and how.
-#[derive(Debug, Args)]
-struct Fence {
+#[derive(Debug, Default, Args)]
+pub(super) struct Fence {
     #[command(flatten)]
-    who: Who,
+    pub(super) who: Who,
     /// Write the exact outcome as one JSON line to this descriptor.
     #[arg(long, value_name = "N")]
     status_fd: Option<RawFd>,
@@ -50,36 +51,36 @@ struct Fence {
     pass_fd: Vec<RawFd>,
     /// Say what the fence refused, and the smallest grants that would allow it. Slows the command down.
     #[arg(long)]
-    explain: bool,
+    pub(super) explain: bool,
     /// Give the command a private terminal, for programs that are talked to.
     #[arg(long, short)]
-    tty: bool,
+    pub(super) tty: bool,
 }
 
 /// What to run.
 #[derive(Debug, Args)]
 pub(super) struct Exec {
     #[command(flatten)]
-    fence: Fence,
+    pub(super) fence: Fence,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
-    argv: Vec<OsString>,
+    pub(super) argv: Vec<OsString>,
 }
 
 /// What to evaluate.
 #[derive(Debug, Args)]
 pub(super) struct Eval {
     #[command(flatten)]
-    fence: Fence,
+    pub(super) fence: Fence,
     /// The shell text.
-    text: String,
+    pub(super) text: String,
 }
 
 /// Where to open a shell.
 #[derive(Debug, Args)]
 pub(super) struct Shell {
     #[command(flatten)]
-    fence: Fence,
+    pub(super) fence: Fence,
 }
 
 /// Refusals that are told when a command failed and nobody asked.
@@ -142,8 +143,9 @@ impl Fence {
         ask: impl FnOnce(&Agent) -> Result<Request, CliError>,
         stdio: Stdio,
     ) -> Result<u8, CliError> {
-        let setting = Setting::from_env()?;
-        let agent = setting.agent(&self.who.agent)?;
+        // The program ends with the launch; taking all this apart first would only delay its end.
+        let setting = ManuallyDrop::new(Setting::from_env()?);
+        let agent = ManuallyDrop::new(setting.agent(&self.who.agent)?);
         let backend = self.who.backend(&setting)?;
         let accepted = self.who.accepted()?;
         self.check_descriptors()?;

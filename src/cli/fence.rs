@@ -8,17 +8,17 @@ use sbx_platform::{Backend, Guarantee, PlatformError};
 use std::path::PathBuf;
 
 /// For whom something is launched, where, and behind what.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(super) struct Who {
     /// An agent's name, or the path of a record.
     #[arg(long, short)]
     pub(super) agent: String,
     /// The working directory, within the agent's root.
     #[arg(long = "in", value_name = "DIR")]
-    dir: Option<PathBuf>,
+    pub(super) dir: Option<PathBuf>,
     /// How the fence is built: auto, native, bwrap or landlock.
     #[arg(long, value_name = "NAME")]
-    backend: Option<String>,
+    pub(super) backend: Option<String>,
     /// Do without a guarantee, by name; may be repeated.
     #[arg(long = "allow-degraded", value_name = "NAME", value_delimiter = ',')]
     allow_degraded: Vec<String>,

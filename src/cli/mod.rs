@@ -2,6 +2,7 @@
 
 mod agents;
 mod answers;
+mod audit;
 mod authority;
 mod check;
 mod docs;
@@ -14,6 +15,7 @@ mod fence;
 mod mcp;
 mod new;
 mod offers;
+mod quick;
 mod schema;
 mod ui;
 
@@ -48,16 +50,6 @@ struct Style {
     color: Colour,
 }
 
-/// The part of the command line that launches, which is asked for most and must start soonest.
-#[derive(Debug, Parser)]
-#[command(name = "sbx", disable_help_subcommand = true)]
-struct Launching {
-    #[command(flatten)]
-    style: Style,
-    #[command(subcommand)]
-    command: exec::Launch,
-}
-
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]
@@ -69,6 +61,9 @@ enum Command {
     Check(check::Check),
     /// Show the narrowing chain and what is left, as a receipt.
     Explain(explain::Explain),
+    /// Show, count and verify what happened.
+    #[command(subcommand)]
+    Audit(audit::Audit),
     /// List skills, or say what one still needs.
     #[command(subcommand)]
     Skills(offers::Skills),
@@ -103,15 +98,9 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line. For a launch, only the definition of launches is built; what that does not
-/// understand, help included, is left to the whole definition.
+/// Reads the command line.
 fn parse() -> Result<Cli, clap::Error> {
-    if launches(std::env::args_os().skip(1))
-        && let Ok(Launching { style, command }) = Launching::try_parse()
-    {
-        return Ok(Cli { style, command: Command::Launch(command) });
-    }
-    Cli::try_parse()
+    quick::read(std::env::args_os().skip(1)).map_or_else(Cli::try_parse, Ok)
 }
 
 /// Help and version are answers; anything else is bad input.
@@ -150,6 +139,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Agents(command) => command.run(ui),
         Command::Check(command) => command.run(ui),
         Command::Explain(command) => command.run(ui),
+        Command::Audit(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),
         Command::Mcp(command) => command.run(ui),

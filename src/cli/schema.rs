@@ -42,6 +42,12 @@ pub(super) enum What {
     Problems,
     /// An answer of `sbx explain`.
     Explanation,
+    /// An answer of `sbx audit show`.
+    AuditEvents,
+    /// An answer of `sbx audit stats`.
+    AuditStats,
+    /// An answer of `sbx audit verify`.
+    AuditVerdict,
     /// An answer of `sbx skills list`.
     Skills,
     /// An answer of `sbx skills check`.
@@ -75,6 +81,9 @@ pub(super) fn schema(what: What) -> Value {
         What::Grants => titled("sbx grants", answers::grants()),
         What::Problems => titled("sbx problems", answers::problems()),
         What::Explanation => titled("sbx explanation", answers::explanation()),
+        What::AuditEvents => titled("sbx audit events", answers::audit_events()),
+        What::AuditStats => titled("sbx audit statistics", answers::audit_stats()),
+        What::AuditVerdict => titled("sbx audit verdict", answers::audit_verdict()),
         What::Skills => titled("sbx skills", answers::skills()),
         What::SkillCheck => titled("sbx skill check", answers::skill_check()),
         What::ProviderTools => titled("sbx provider tools", answers::provider_tools()),

@@ -102,7 +102,7 @@ impl Origin {
         files.into_iter().flatten().collect()
     }
 
-    fn preset(&self, section: Option<&Mcp>) -> Result<Option<&'static McpPreset>, String> {
+    fn preset(&self, section: Option<&Mcp>) -> Result<Option<McpPreset>, String> {
         match self.preset.as_deref().or(section.and_then(|section| section.preset.as_deref())) {
             None => Ok(McpPreset::recognise(&self.known_as)),
             Some("none") => Ok(None),

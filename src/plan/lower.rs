@@ -190,6 +190,9 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
         programs.add(&entry.program, host);
     }
     let mut places = Places::of(policy, host)?;
+    if within(&root, &policy.facts().state_dir) {
+        return Err(LowerError::Reserved(root));
+    }
     places.add(root.clone(), Rights::READ | Rights::LIST);
     if let Some(private) = &invocation.private {
         places.add(private.dir.clone(), Rights::READ | Rights::LIST | Rights::WRITE | Rights::REMOVE);
@@ -204,6 +207,7 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     view.add_scratch(&home, policy.limits().tmp.unwrap_or(TMP_SIZE), code, &account);
     view.add_var_tmp(&places);
     view.add_places(&places, code);
+    view.hide(&policy.facts().state_dir, &places, host);
     view.add_home_links(&places, &policy.facts().home, &home);
     if let Programs::Listed(parts) = &programs {
         view.add_listed(parts);

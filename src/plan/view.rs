@@ -3,7 +3,7 @@
 use super::host::{Host, Kind};
 use super::places::Places;
 use super::programs::{Parts, Programs};
-use crate::profile::{SYSTEM_VIEW, SystemKind};
+use crate::profile::{SystemKind, system_view};
 use sbx_platform::path::within;
 use sbx_platform::plan::{Access, Code, MountOp, Place, Rights};
 use std::path::{Path, PathBuf};
@@ -33,9 +33,9 @@ impl View {
 
     /// The system, read-only; executable only where any program may run.
     pub(super) fn add_system(&mut self, programs: &Programs, host: &dyn Host) {
-        for (path, kind) in SYSTEM_VIEW.iter() {
+        for (path, kind) in system_view() {
             let path = Path::new(path);
-            let runs = *programs == Programs::Any && *kind == SystemKind::Code;
+            let runs = *programs == Programs::Any && kind == SystemKind::Code;
             match host.kind(path) {
                 None => {}
                 Some(Kind::Link(target)) => {
@@ -78,7 +78,7 @@ impl View {
         host: &dyn Host,
     ) {
         let runs = *programs == Programs::Any;
-        let system = |part: &Path| SYSTEM_VIEW.iter().any(|(path, _)| within(part, Path::new(path)));
+        let system = |part: &Path| system_view().any(|(path, _)| within(part, Path::new(path)));
         let granted = |part: &Path| places.iter().any(|(place, _)| within(part, place));
         for part in parts {
             // Where only listed programs run, what is seen already is seen without its code.
@@ -129,6 +129,16 @@ impl View {
             let rights = places.rights_at(path);
             let runs = code == Code::Allowed && rights.contains(READ);
             self.right(path, if runs { rights | Rights::EXECUTE } else { rights });
+        }
+    }
+
+    /// Lays something empty over a directory that lies in a granted place and is nobody's to see.
+    pub(super) fn hide(&mut self, path: &Path, places: &Places, host: &dyn Host) {
+        const EMPTY: u64 = 4096;
+        let shown = places.iter().any(|(place, _)| within(path, place));
+        if shown && host.kind(path) == Some(Kind::Directory) {
+            let dest = path.to_path_buf();
+            self.mounts.push(MountOp::Tmpfs { dest, size: EMPTY, mode: 0o555, code: Code::Refused });
         }
     }
 

@@ -1,19 +1,15 @@
 //! Ready maps for known MCP servers, and programs that start servers.
 
-use super::system::rows;
+use super::table::{count, rows};
 use crate::capability::Capability;
 use crate::manifest::{ArgumentPath, ArgumentRule};
-use std::sync::LazyLock;
 
 /// What is known about a server's tools.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpPreset {
     /// Its name.
     pub name: &'static str,
-    known_as: Vec<&'static str>,
-    actions: Vec<McpAction>,
-    arguments: Vec<ArgumentRule>,
 }
 
 /// Where a tool's action stands.
@@ -38,86 +34,63 @@ pub struct McpLauncher {
     pub why: &'static str,
 }
 
-static PRESETS: LazyLock<Vec<McpPreset>> = LazyLock::new(|| {
-    let mut presets: Vec<McpPreset> = Vec::new();
-    for mut cells in rows(include_str!("../../profiles/mcp/servers.txt")) {
-        let (Some(name), Some(known)) = (cells.next(), cells.next()) else { continue };
-        match presets.iter_mut().find(|preset| preset.name == name) {
-            Some(preset) => preset.known_as.push(known),
-            None => presets.push(McpPreset {
-                name,
-                known_as: vec![known],
-                actions: Vec::new(),
-                arguments: Vec::new(),
-            }),
-        }
-    }
-    for mut cells in rows(include_str!("../../profiles/mcp/actions.txt")) {
-        let (Some(name), Some(tool), Some(argument)) = (cells.next(), cells.next(), cells.next()) else {
-            continue;
-        };
-        let presets = presets.iter_mut().filter(|preset| preset.name == name);
-        presets.for_each(|preset| preset.actions.push(McpAction { tool, argument }));
-    }
-    for mut cells in rows(include_str!("../../profiles/mcp/arguments.txt")) {
-        let cells = (cells.next(), cells.next(), cells.next(), cells.next());
-        let (Some(name), Some(tool), Some(argument), Some(capability)) = cells else { continue };
-        let parts = ArgumentPath::parse(argument).zip(Capability::from_name(capability));
-        let Some((argument, capability)) = parts else { continue };
-        let rule = ArgumentRule { tool: tool.to_owned(), argument, capabilities: vec![capability] };
-        let presets = presets.iter_mut().filter(|preset| preset.name == name);
-        presets.for_each(|preset| preset.arguments.push(rule.clone()));
-    }
-    presets
-});
+const SERVERS: &str = include_str!("../../profiles/mcp/servers.txt");
+static SERVER_ROWS: [[&str; 2]; count(SERVERS)] = rows(SERVERS);
+const ACTIONS: &str = include_str!("../../profiles/mcp/actions.txt");
+static ACTION_ROWS: [[&str; 3]; count(ACTIONS)] = rows(ACTIONS);
+const ARGUMENTS: &str = include_str!("../../profiles/mcp/arguments.txt");
+static ARGUMENT_ROWS: [[&str; 4]; count(ARGUMENTS)] = rows(ARGUMENTS);
+const LAUNCHERS: &str = include_str!("../../profiles/mcp/launchers.txt");
+static LAUNCHER_ROWS: [[&str; 3]; count(LAUNCHERS)] = rows(LAUNCHERS);
+const RUNTIMES: &str = include_str!("../../profiles/mcp/runtimes.txt");
+static RUNTIME_ROWS: [[&str; 2]; count(RUNTIMES)] = rows(RUNTIMES);
 
 /// Programs that fetch servers and start them.
-pub static MCP_LAUNCHERS: LazyLock<Vec<McpLauncher>> = LazyLock::new(|| {
-    rows(include_str!("../../profiles/mcp/launchers.txt"))
-        .filter_map(|mut cells| {
-            let words = cells.next()?.split(' ').collect();
-            let runtime = cells.next().filter(|runtime| *runtime != "none");
-            Some(McpLauncher { words, runtime, why: cells.next()? })
-        })
-        .collect()
-});
+pub fn mcp_launchers() -> impl Iterator<Item = McpLauncher> {
+    LAUNCHER_ROWS.iter().map(|[words, runtime, why]| McpLauncher {
+        words: words.split(' ').collect(),
+        runtime: (*runtime != "none").then_some(*runtime),
+        why,
+    })
+}
 
-/// What must be seen to run an entry point: by runtime, `package` and `interpreter`.
-pub static MCP_RUNTIMES: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
-    rows(include_str!("../../profiles/mcp/runtimes.txt"))
-        .filter_map(|mut cells| Some((cells.next()?, cells.next()?)))
-        .collect()
-});
+/// Whether a runtime's `package` or `interpreter` must be seen to run an entry point.
+#[must_use]
+pub fn mcp_needs(runtime: &str, what: &str) -> bool {
+    RUNTIME_ROWS.iter().any(|[of, needed]| *of == runtime && *needed == what)
+}
 
 impl McpPreset {
-    /// All of them.
-    #[must_use]
-    pub fn all() -> &'static [Self] {
-        &PRESETS
-    }
-
     /// The one of that name.
     #[must_use]
-    pub fn named(name: &str) -> Option<&'static Self> {
-        PRESETS.iter().find(|preset| preset.name == name)
+    pub fn named(name: &str) -> Option<Self> {
+        let [name, _] = SERVER_ROWS.iter().find(|[preset, _]| *preset == name)?;
+        Some(Self { name })
     }
 
     /// The one that is known by one of these: `npm:PACKAGE`, `pypi:PACKAGE`, `bin:PROGRAM`.
     #[must_use]
-    pub fn recognise(names: &[String]) -> Option<&'static Self> {
-        PRESETS.iter().find(|preset| names.iter().any(|name| preset.known_as.contains(&name.as_str())))
+    pub fn recognise(names: &[String]) -> Option<Self> {
+        let [name, _] = SERVER_ROWS.iter().find(|[_, known]| names.iter().any(|name| name == known))?;
+        Some(Self { name })
     }
 
     /// Where the actions of its tools stand.
-    #[must_use]
-    pub fn actions(&self) -> &[McpAction] {
-        &self.actions
+    pub fn actions(self) -> impl Iterator<Item = McpAction> {
+        let own = ACTION_ROWS.iter().filter(move |[preset, ..]| *preset == self.name);
+        own.map(|[_, tool, argument]| McpAction { tool, argument })
     }
 
     /// Which arguments of its tools are more than text.
-    #[must_use]
-    pub fn arguments(&self) -> Vec<ArgumentRule> {
-        self.arguments.clone()
+    pub fn arguments(self) -> impl Iterator<Item = ArgumentRule> {
+        let own = ARGUMENT_ROWS.iter().filter(move |[preset, ..]| *preset == self.name);
+        own.filter_map(|[_, tool, argument, capability]| {
+            Some(ArgumentRule {
+                tool: (*tool).to_owned(),
+                argument: ArgumentPath::parse(argument)?,
+                capabilities: vec![Capability::from_name(capability)?],
+            })
+        })
     }
 }
 
@@ -125,26 +98,21 @@ impl McpPreset {
 mod tests {
     use super::*;
 
-    fn lines(text: &str) -> usize {
-        text.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty()).count()
-    }
-
     #[test]
-    fn every_row_is_read() {
-        let count = |of: fn(&McpPreset) -> usize| PRESETS.iter().map(of).sum::<usize>();
-        assert_eq!(
-            count(|preset| preset.known_as.len()),
-            lines(include_str!("../../profiles/mcp/servers.txt"))
-        );
-        assert_eq!(
-            count(|preset| preset.actions.len()),
-            lines(include_str!("../../profiles/mcp/actions.txt"))
-        );
-        assert_eq!(
-            count(|preset| preset.arguments.len()),
-            lines(include_str!("../../profiles/mcp/arguments.txt"))
-        );
-        assert_eq!(MCP_LAUNCHERS.len(), lines(include_str!("../../profiles/mcp/launchers.txt")));
-        assert_eq!(MCP_RUNTIMES.len(), lines(include_str!("../../profiles/mcp/runtimes.txt")));
+    fn every_row_means_something() {
+        let named = |name: &str| McpPreset::named(name).unwrap();
+        for [preset, _, argument, _] in &ARGUMENT_ROWS {
+            assert!(
+                named(preset).arguments().any(|rule| rule.argument.to_string() == *argument),
+                "{argument}"
+            );
+        }
+        let rules: usize = ["filesystem", "git", "fetch", "everything"]
+            .map(|preset| named(preset).arguments().count())
+            .iter()
+            .sum();
+        assert_eq!(rules, ARGUMENT_ROWS.len());
+        assert!(ACTION_ROWS.iter().all(|[preset, ..]| McpPreset::named(preset).is_some()));
+        assert_eq!(McpPreset::recognise(&["pypi:mcp-server-git".to_owned()]).unwrap().name, "git");
     }
 }

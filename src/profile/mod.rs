@@ -9,11 +9,12 @@ mod protected;
 mod providers;
 mod secrets;
 mod system;
+mod table;
 
 pub use builtin::{BUILTIN_AGENTS, FILES, File, agent};
-pub use hosts::{SHARED_HOSTS, is_public_suffix};
-pub use mcp::{MCP_LAUNCHERS, MCP_RUNTIMES, McpAction, McpLauncher, McpPreset};
+pub use hosts::is_public_suffix;
+pub use mcp::{McpAction, McpLauncher, McpPreset, mcp_launchers, mcp_needs};
 pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
-pub use providers::{Narrowing, PROVIDER_TOOLS, ProviderTool};
+pub use providers::{Narrowing, ProviderTool, provider_tools};
 pub use secrets::{SECRETS, SecretOption, SecretRules};
-pub use system::{HELPERS, Helper, HelperKind, INERT_GIT_KEYS, SYSTEM_VIEW, SystemKind};
+pub use system::{Helper, HelperKind, SystemKind, helpers, inert_git_keys, system_view};

@@ -9,7 +9,7 @@ mod script;
 mod uv;
 
 use crate::plan::Entry;
-use crate::profile::MCP_LAUNCHERS;
+use crate::profile::mcp_launchers;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -112,7 +112,7 @@ pub fn resolve(argv: &[OsString], world: &World) -> Result<Resolved, ResolveErro
                 word == *wanted
             })
     };
-    let launcher = MCP_LAUNCHERS.iter().filter(|launcher| starts(&launcher.words));
+    let launcher = mcp_launchers().filter(|launcher| starts(&launcher.words));
     let Some(launcher) = launcher.max_by_key(|launcher| launcher.words.len()) else {
         return script::installed(argv, world);
     };

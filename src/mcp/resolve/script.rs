@@ -2,7 +2,7 @@
 
 use super::{ResolveError, Resolved, World};
 use crate::plan::Entry;
-use crate::profile::{MCP_RUNTIMES, SYSTEM_VIEW};
+use crate::profile::{mcp_needs, system_view};
 use sbx_platform::path::within;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -115,7 +115,7 @@ fn real(path: &Path) -> PathBuf {
 }
 
 fn is_system(path: &Path) -> bool {
-    SYSTEM_VIEW.iter().any(|(system, _)| within(path, Path::new(system)))
+    system_view().any(|(system, _)| within(path, Path::new(system)))
 }
 
 /// The outermost directory of modules a file lies in, or else the directory of its package.
@@ -136,8 +136,7 @@ fn python_parts(interpreter: &Path) -> Vec<PathBuf> {
 
 /// The installation of an interpreter that is not the system's.
 fn interpreter_parts(runtime: &str, interpreter: &Path) -> Option<PathBuf> {
-    let wanted = MCP_RUNTIMES.contains(&(runtime, "interpreter"));
-    if !wanted || is_system(interpreter) {
+    if !mcp_needs(runtime, "interpreter") || is_system(interpreter) {
         return None;
     }
     match runtime {
