@@ -29,6 +29,8 @@ pub const FILES: &[File] = files! { base:
     "mcp/launchers.txt",
     "mcp/runtimes.txt",
     "mcp/servers.txt",
+    "net/reads.txt",
+    "net/trust.txt",
     "providers/tools.txt",
 };
 
