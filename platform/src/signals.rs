@@ -14,9 +14,8 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Collects interrupts, hang-ups and requests to end from now on, for threads started afterwards too.
-    ///
-    /// To be called after commands were started, which would inherit it.
+    /// Collects interrupts, hang-ups and requests to end from now on, for threads started afterwards too. Commands
+    /// that are started meanwhile do not notice.
     ///
     /// # Errors
     /// When they cannot be collected.

@@ -3,10 +3,11 @@
 //! Answers for a call not waiting for the disk. It leaves writing to the log.
 //! Invariant: once an event could not be kept, no further one is accepted; the queue is bounded.
 
+use super::gate::Gate;
 use crate::audit::{Event, Sink};
 use std::io;
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 /// Events that wait for the disk at most.
@@ -59,5 +60,36 @@ impl Sink for Recorder {
             Some(Ok(())) => Ok(()),
             Some(Err(_)) | None => Err(io::Error::other("the audit log is closed")),
         }
+    }
+}
+
+/// Hands events on, and tells the gate of what was refused to its server.
+#[derive(Debug)]
+pub(super) struct Attaching {
+    log: Arc<dyn Sink>,
+    gate: OnceLock<Arc<Gate>>,
+}
+
+impl Attaching {
+    pub(super) fn new(log: Arc<dyn Sink>) -> Self {
+        Self { log, gate: OnceLock::new() }
+    }
+
+    /// From now on, what is refused belongs to the calls of this gate.
+    pub(super) fn attach(&self, gate: Arc<Gate>) {
+        let _ = self.gate.set(gate);
+    }
+}
+
+impl Sink for Attaching {
+    fn record(&self, mut event: Event) -> io::Result<()> {
+        let denied = event.body.get("decision").is_some_and(|decision| decision == "deny");
+        if let Some(gate) = self.gate.get().filter(|_| denied) {
+            let mut refusal = event.body.clone();
+            refusal.insert("kind".to_owned(), event.kind.into());
+            let calls = gate.note_refusal(&refusal.into());
+            event.body.insert("calls".to_owned(), calls.into());
+        }
+        self.log.record(event)
     }
 }

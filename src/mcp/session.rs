@@ -4,7 +4,7 @@
 //! Invariant: a server is started only by a permit, and everything it does is recorded under its name.
 
 use super::gate::{Gate, Teller};
-use super::recorder::Recorder;
+use super::recorder::{Attaching, Recorder};
 use super::resolve::Resolved;
 use super::rules::{Origin, Rules};
 use super::watch::Watch;
@@ -12,10 +12,10 @@ use super::wrap::{WrapError, carry, farewell};
 use crate::audit::{Event, Sink};
 use crate::decide::{Decision, Denial, DenialCode, Permit, Request, decide};
 use crate::plan::Invocation;
-use crate::run::{Live, RunError, exit_status, outcome_json, start};
+use crate::run::{Live, RunError, Started, exit_status, outcome_json, start};
 use crate::tool::unmet;
 use sbx_platform::report::Verb;
-use sbx_platform::{Backend, Child, End, Outcome, Pipe};
+use sbx_platform::{Backend, End, Outcome, Pipe, Signals};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -93,17 +93,24 @@ impl Session {
             teller.tell(&format!("{package} {version}"));
         }
         let agent = rules.policy.agent().to_owned();
-        let child = self.launch(&rules, [Pipe::New, Pipe::New, Pipe::Inherit], log.as_ref())?;
+        // Before any thread is started, so that the signals come to us and to nobody else.
+        let signals = Signals::collect().map_err(WrapError::from)?;
+        let attaching = Arc::new(Attaching::new(Arc::clone(&log)));
+        let told_of: Arc<dyn Sink> = attaching.clone();
+        let Started { child, network, .. } =
+            self.launch(&rules, [Pipe::New, Pipe::New, Pipe::Inherit], &told_of)?;
         let recorder = Arc::new(Recorder::start(Arc::clone(&log)));
         let audit: Arc<dyn Sink> = recorder.clone();
         let gate = Arc::new(Gate::new(rules, &self.origin.server, audit, Arc::clone(&teller)));
+        attaching.attach(Arc::clone(&gate));
         let watch = Watch::new(self.origin.clone(), files);
-        let ended = carry(child, Arc::clone(&gate), watch, Arc::clone(&teller), self.most);
+        let ended = carry(child, signals, Arc::clone(&gate), watch, Arc::clone(&teller), self.most);
         let why = match &ended {
             Ok(outcome) => told(outcome),
             Err(error) => error.to_string(),
         };
         farewell(&gate, &why);
+        drop(network);
         recorder.finish();
         let outcome = ended?;
         if !matches!(outcome.end, End::Exited(0)) {
@@ -117,7 +124,12 @@ impl Session {
     ///
     /// # Errors
     /// When the agent may not run it, or it cannot be run.
-    pub fn launch(&self, rules: &Rules, stdio: [Pipe; 3], log: &dyn Sink) -> Result<Child, SessionError> {
+    pub fn launch(
+        &self,
+        rules: &Rules,
+        stdio: [Pipe; 3],
+        log: &Arc<dyn Sink>,
+    ) -> Result<Started, SessionError> {
         let typed = Request::exec(self.command.clone()).in_dir(&self.origin.cwd);
         let entry = self.resolved.entry.as_ref();
         let resolved = entry.map(|entry| Request::exec(entry.argv.clone()).in_dir(&self.origin.cwd));
@@ -134,7 +146,7 @@ impl Session {
         let invocation = Invocation::new(sbx_platform::ids())
             .accepting(self.accepted.clone())
             .entry(self.resolved.entry.clone());
-        Ok(start(&permit, &invocation, self.backend, &Live, stdio)?)
+        Ok(start(&permit, &invocation, self.backend, &Live, stdio, log)?)
     }
 
     /// The permit for the command as typed, or for what it comes to.

@@ -82,6 +82,7 @@ impl<R: Read> Read for Patient<R> {
 /// When the streams cannot be had, or the launcher failed.
 pub(super) fn carry(
     mut child: Child,
+    signals: Signals,
     gate: Arc<Gate>,
     watch: Watch,
     teller: Arc<dyn Teller>,
@@ -90,8 +91,6 @@ pub(super) fn carry(
     let (Some(to_server), Some(from_server)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(io::Error::from(ErrorKind::BrokenPipe).into());
     };
-    // After the start, which would pass the mask on; before the threads, which need it.
-    let signals = Signals::collect()?;
     let out = Out::to_client()?;
     let (tell, heard) = channel();
     {

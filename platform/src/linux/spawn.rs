@@ -196,7 +196,8 @@ fn run_own(words: &[OsString], fds: &[(OwnedFd, RawFd)], keep: &[RawFd]) -> io::
         env: vec![std::ptr::null()],
         moves: high.iter().map(|(from, to)| (from.as_raw_fd(), *to)).collect(),
         keep: keep.to_vec(),
-        mask: held.before(),
+        // Whoever collects wishes to end does so for itself, not for what it starts.
+        mask: signal::without(held.before(), &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]),
         failure: 0,
     };
     let mut stack = vec![0_u128; STACK / size_of::<u128>()];

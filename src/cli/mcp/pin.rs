@@ -1,13 +1,15 @@
 //! `sbx mcp pin`: writes down what a server's tools are.
 
 use super::{Server, session_error};
+use crate::audit::Sink;
 use crate::cli::{CliError, Exit, Ui};
 use crate::mcp::{LockFile, Pins, Session, inquire, keep_pins};
-use crate::run::{Setting, audit};
+use crate::run::{Setting, Started, audit};
 use clap::Args;
 use sbx_platform::Pipe;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The lock file when none is named.
 const FILE: &str = "sbx-mcp.lock.json";
@@ -31,9 +33,9 @@ impl Pin {
         let named = rules.pins.as_ref().map(|pinned| pinned.file.clone());
         let file = named.unwrap_or_else(|| setting.facts.cwd.join(FILE));
         let stdio = [Pipe::New, Pipe::New, Pipe::Inherit];
-        let mut child = session
-            .launch(&rules, stdio, log.as_ref())
-            .map_err(|error| session_error(error, log.as_ref()))?;
+        let sink: Arc<dyn Sink> = log.clone();
+        let Started { mut child, network, .. } =
+            session.launch(&rules, stdio, &sink).map_err(|error| session_error(error, log.as_ref()))?;
         let streams = child.stdin.take().zip(child.stdout.take());
         let (to, from) = streams.ok_or_else(|| CliError::new("the server has no streams"))?;
         let seen = inquire(to, from, session.most);
@@ -50,7 +52,7 @@ impl Pin {
                 });
             }
         };
-        drop(child);
+        drop((child, network));
         report(ui, &session, &file, &seen, self.check)
     }
 }
