@@ -5,6 +5,7 @@
 mod builtin;
 mod evaluators;
 mod hosts;
+mod mcp;
 mod protected;
 mod providers;
 mod reads;
@@ -16,6 +17,7 @@ mod trust;
 pub use builtin::{BUILTIN_AGENTS, FILES, File, agent};
 pub use evaluators::{Evaluation, Evaluator, evaluator};
 pub use hosts::is_public_suffix;
+pub use mcp::{McpAction, McpLauncher, McpPreset, mcp_launchers, mcp_needs};
 pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
 pub use providers::{Narrowing, ProviderTool, provider_tools};
 pub use reads::verb_of;

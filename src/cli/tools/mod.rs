@@ -5,6 +5,7 @@ mod run;
 mod session;
 mod validate;
 
+use super::fence::Who;
 use super::{CliError, Exit, Ui};
 use crate::audit::Sink;
 use crate::run::session::{Ask, Client, SessionError};
@@ -67,15 +68,8 @@ struct Call {
     /// Its values as a JSON object.
     #[arg(long, value_name = "JSON")]
     values_json: Option<String>,
-    /// An agent's name, or the path of a record.
-    #[arg(long, short)]
-    agent: String,
-    /// How the fence is built: auto, native, bwrap or landlock.
-    #[arg(long, value_name = "NAME")]
-    backend: Option<String>,
-    /// Do without a guarantee, by name; may be repeated.
-    #[arg(long = "allow-degraded", value_name = "NAME", value_delimiter = ',')]
-    allow_degraded: Vec<String>,
+    #[command(flatten)]
+    who: Who,
     /// Arguments, for a tool that takes them freely.
     #[arg(last = true, value_name = "ARGS")]
     args: Vec<String>,

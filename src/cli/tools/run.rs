@@ -1,7 +1,6 @@
 //! `sbx tools run`.
 
 use super::{Call, Loaded};
-use crate::cli::exec::{chosen_backend, known_guarantees};
 use crate::cli::{CliError, Exit, Ui};
 use crate::run::session::{Client, Lease, SessionDir, sweep};
 use crate::run::tools::{Caller, Report, Stop, run_tool};
@@ -39,11 +38,11 @@ impl Directory {
 
 impl Run {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
-        let loaded = Loaded::new(ui, &self.call.agent, self.session.as_deref())?;
+        let loaded = Loaded::new(ui, &self.call.who.agent, self.session.as_deref())?;
         let policy = &loaded.agent.policy;
         let given = self.call.given()?;
-        let backend = chosen_backend(self.call.backend.as_deref(), &loaded.setting)?;
-        let accepted = known_guarantees(&self.call.allow_degraded)?;
+        let backend = self.call.who.backend(&loaded.setting)?;
+        let accepted = self.call.who.accepted()?;
         let tool = match loaded.catalogue.tools().find(policy.agent(), &self.call.tool) {
             Ok(tool) => tool,
             Err(denial) => {
@@ -61,7 +60,7 @@ impl Run {
         };
         let caller = Caller {
             policy,
-            cwd: &loaded.setting.facts.cwd,
+            cwd: &self.call.who.directory(&loaded.setting),
             session: self.session.as_deref(),
             session_dir: directory.path(),
             backend,

@@ -1,7 +1,6 @@
 //! `sbx tools start`, `status`, `stop`, `add`, and the supervisor they talk to.
 
 use super::Call;
-use crate::cli::exec::{chosen_backend, known_guarantees};
 use crate::cli::{CliError, Exit, Ui};
 use crate::manifest::{duration, read_source};
 use crate::run::Setting;
@@ -78,19 +77,19 @@ impl Start {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
         let setting = Setting::from_env()?;
         let given = self.call.given()?;
-        let backend = chosen_backend(self.call.backend.as_deref(), &setting)?;
-        let agent = setting.agent(&self.call.agent)?;
+        let backend = self.call.who.backend(&setting)?;
+        let agent = setting.agent(&self.call.who.agent)?;
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         let ask = StartAsk {
             tool: self.call.tool.clone(),
             values: given.values,
             args: given.args,
-            record: record_path(&setting, &self.call.agent),
-            cwd: setting.facts.cwd.clone(),
+            record: record_path(&setting, &self.call.who.agent),
+            cwd: self.call.who.directory(&setting),
             variables: variables.collect(),
             backend: backend.map(|backend| backend.name().to_owned()),
-            accepted: known_guarantees(&self.call.allow_degraded)?,
+            accepted: self.call.who.accepted()?,
         };
         let client = Client::ensure(&self.session, agent.policy.agent(), self.idle)?;
         let answer = client.ask(Ask::Start(Box::new(ask)))?;
