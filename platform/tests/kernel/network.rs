@@ -301,6 +301,8 @@ fn published(world: &World) -> Verdict {
     for (address, port) in [("127.0.0.1:34568", 34568), ("[::1]:34569", 34569), ("0.0.0.0:34570", 34570)] {
         let wanted =
             with(plan(world, &["serve", address, "hello"]), |gateway| gateway.published = vec![port]);
+        // Whoever publishes it listens there on the host.
+        let _held = TcpListener::bind(("127.0.0.1", port)).unwrap();
         let mut teller = Teller { publish: Some(port), ..Teller::default() };
         same!(address, says(world, &wanted, &mut teller), "served");
         same!("heard", *teller.heard.lock().unwrap(), "hello");
