@@ -92,6 +92,17 @@ const PIECES: &[&str] = &[
     "1e9",
     "%2e",
     "...\n",
+    "${x}",
+    "{{x}}",
+    "echo ${x}",
+    "$(",
+    "`",
+    "sh -c ",
+    "\nrun: ",
+    "params: {x: text}\n",
+    "[params.x]\ntype = \"text\"\n",
+    "kind = \"command\"\n",
+    "\n../a\n",
 ];
 
 fn bent(seed: &[u8], seeds: &[Vec<u8>], course: &mut Course) -> Vec<u8> {
@@ -191,4 +202,6 @@ smoke! {
     hosts_have_one_spelling host
     patterns_agree_with_a_slow_matcher pattern
     edits_mean_what_they_say edit
+    tools_are_read_or_refused tool_definition
+    values_stay_whole tool_value
 }
