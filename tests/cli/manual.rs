@@ -67,6 +67,7 @@ fn the_short_help_is_one_screen() {
           explain         Show the narrowing chain and what is left, as a receipt
           audit           Show, count and verify what happened
           skills          List skills, or say what one still needs
+          tools           Name commands with checked values, and run them or leave them running
           provider-tools  Show what an agent may be given on the model provider's side
           mcp             Stand between clients and servers of the Model Context Protocol
           schema          Print JSON Schemas of what sbx reads and writes
