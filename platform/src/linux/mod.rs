@@ -19,6 +19,7 @@ mod native;
 mod net;
 pub(crate) mod probe;
 mod relay;
+mod scratch;
 pub(crate) mod seccomp;
 mod sources;
 pub(crate) mod spawn;
@@ -37,6 +38,7 @@ use crate::linux::bare::Children;
 use crate::linux::cgroup::Group;
 use crate::linux::net::{Here, Host, Kit};
 use crate::linux::probe::Facts;
+use crate::linux::scratch::Scratch;
 use crate::linux::stage::{Stage, Surroundings};
 use crate::linux::supervise::Finished;
 use crate::linux::sys::{process, signal};
@@ -169,6 +171,10 @@ fn launch_behind(
         Backend::Landlock => bare::start(plan, prepare()?, arranged.ends, &door)?,
     };
     drop(door);
+    if backend == Backend::Landlock {
+        // While the command gets under way there is time for what others could not do.
+        Scratch::sweep();
+    }
     let mut open = |kit: Kit| {
         // Only now is it known how connections come to the doors, and so what holds.
         enforcement = promise(plan, backend, landlock, group.as_ref(), Some(kit.way))?;
