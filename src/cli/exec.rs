@@ -16,6 +16,7 @@ use std::io::{self, IsTerminal, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What launches.
 #[derive(Debug, Subcommand)]
@@ -184,12 +185,17 @@ impl Fence {
             .pass_fds(self.pass_fd.clone())
             .accepting(accepted)
             .tracing(self.explain);
-        let ran = run(&permit, &invocation, backend, &*log);
+        let sink: Arc<dyn Sink> = log.clone();
+        let ran = run(&permit, &invocation, backend, &sink);
         if let Some(failure) = log.failure() {
             ui.remark(format!("sbx: {failure}; allowed by `audit: {{on_failure: open}}`"));
         }
         match ran {
-            Ok(ran) => self.report(ui, &ran, &refused(&permit, &ran.outcome.acts)),
+            Ok(ran) => {
+                let mut denials = refused(&permit, &ran.outcome.acts);
+                denials.extend(ran.refused.iter().cloned());
+                self.report(ui, &ran, &denials)
+            }
             Err(error) => {
                 ui.remark(explain(&error).to_string());
                 self.tell(&json!({ "status": error.exit_status(), "error": error.to_string() }));

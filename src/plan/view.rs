@@ -139,6 +139,14 @@ impl View {
         }
     }
 
+    /// Certificates to trust, over those that the system has.
+    pub(super) fn add_trust(&mut self, bundles: Vec<MountOp>) {
+        for bundle in bundles {
+            self.right(bundle.dest().to_path_buf(), READ);
+            self.mounts.push(bundle);
+        }
+    }
+
     /// Where all that is shown may be read, one right at the top says so, in place of one for each.
     ///
     /// A place that may only be written rules that out, because rights add up along a path.
@@ -180,7 +188,7 @@ impl Account {
             ("group", format!("sbx:x:{gid}:\nnogroup:x:65534:\n")),
             ("hosts", "127.0.0.1 localhost\n::1 localhost\n".to_owned()),
             ("hostname", "sbx\n".to_owned()),
-            ("resolv.conf", String::new()),
+            ("resolv.conf", "nameserver 127.0.0.1\n".to_owned()),
         ]
     }
 }

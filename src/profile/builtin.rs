@@ -24,6 +24,8 @@ pub const FILES: &[File] = files! { base:
     "base/protected.txt",
     "base/shared-hosts.txt",
     "commands/helpers.txt",
+    "net/reads.txt",
+    "net/trust.txt",
     "providers/tools.txt",
 };
 

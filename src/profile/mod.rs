@@ -6,13 +6,17 @@ mod builtin;
 mod hosts;
 mod protected;
 mod providers;
+mod reads;
 mod secrets;
 mod system;
 mod table;
+mod trust;
 
 pub use builtin::{BUILTIN_AGENTS, FILES, File, agent};
 pub use hosts::is_public_suffix;
 pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
 pub use providers::{Narrowing, ProviderTool, provider_tools};
+pub use reads::verb_of;
 pub use secrets::{SECRETS, SecretOption, SecretRules};
 pub use system::{Helper, HelperKind, SystemKind, helpers, inert_git_keys, system_view};
+pub use trust::{Trusted, trust};

@@ -3,13 +3,16 @@
 mod explain;
 mod launch;
 mod live;
+mod network;
 mod record;
 mod repositories;
+mod secrets;
 mod setting;
 
 pub use explain::refused;
-pub use launch::{Ran, RunError, exit_status, outcome_json, run, start};
+pub use launch::{Ran, RunError, Started, exit_status, outcome_json, run, start};
 pub use live::Live;
+pub use network::Network;
 pub use record::{allowed, audit, denied};
 pub use repositories::armed_repositories;
 pub use setting::{Agent, Setting, SettingError};
