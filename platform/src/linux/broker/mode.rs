@@ -33,12 +33,9 @@ impl Hands<'_> {
         let spot = self.resolver().spot(caller, dirfd, &name)?;
         let object = match self.last(caller, spot, flags & libc::AT_SYMLINK_NOFOLLOW == 0)?.0 {
             Step::Object(object) => object,
-            Step::Spot(spot) => fd::open(
-                spot.parent.as_fd(),
-                &spot.bare_name(),
-                libc::O_PATH | libc::O_NOFOLLOW,
-                0,
-            )?,
+            Step::Spot(spot) => {
+                fd::open(spot.parent.as_fd(), &spot.bare_name(), libc::O_PATH | libc::O_NOFOLLOW, 0)?
+            }
         };
         self.change_mode(&object, mode)
     }
