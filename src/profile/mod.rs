@@ -14,4 +14,4 @@ pub use hosts::{SHARED_HOSTS, is_public_suffix};
 pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
 pub use providers::{Narrowing, PROVIDER_TOOLS, ProviderTool};
 pub use secrets::{SECRETS, SecretOption, SecretRules};
-pub use system::{HELPERS, Helper, HelperKind, INERT_GIT_KEYS, SYSTEM_VIEW, SystemKind};
+pub use system::{HELPERS, Helper, HelperKind, INERT_GIT_KEYS, INSTALL, SYSTEM_VIEW, SystemKind};

@@ -61,6 +61,13 @@ pub static INERT_GIT_KEYS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         .collect()
 });
 
+/// How bubblewrap is installed on each distribution, read from `profiles/doctor/install.txt`.
+pub static INSTALL: LazyLock<Vec<(&'static str, &'static str)>> = LazyLock::new(|| {
+    rows(include_str!("../../profiles/doctor/install.txt"))
+        .filter_map(|mut cells| Some((cells.next()?, cells.next()?)))
+        .collect()
+});
+
 /// The cells of each line that is not a comment.
 pub(super) fn rows(text: &'static str) -> impl Iterator<Item = impl Iterator<Item = &'static str>> {
     let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));

@@ -1,5 +1,6 @@
 //! sbx in the live world: who is asking, where, with which configuration, and running what is permitted.
 
+mod acts;
 mod explain;
 mod launch;
 mod live;
@@ -7,6 +8,7 @@ mod record;
 mod repositories;
 mod setting;
 
+pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
 pub use explain::refused;
 pub use launch::{Ran, RunError, exit_status, outcome_json, run, start};
 pub use live::Live;
