@@ -24,6 +24,8 @@ pub mod backend;
 pub mod door;
 pub mod elf;
 pub mod error;
+#[cfg(target_os = "linux")]
+pub mod heap;
 #[cfg(all(target_os = "linux", feature = "test-hooks"))]
 mod hooks;
 mod launch;

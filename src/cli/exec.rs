@@ -13,8 +13,10 @@ use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What launches.
 #[derive(Debug, Subcommand)]
@@ -38,17 +40,17 @@ impl Launch {
 }
 
 /// Who runs it, where and how.
-#[derive(Debug, Args)]
-struct Fence {
+#[derive(Debug, Default, Args)]
+pub(super) struct Fence {
     /// An agent's name, or the path of a record.
     #[arg(long, short)]
-    agent: String,
+    pub(super) agent: String,
     /// The working directory, within the agent's root.
     #[arg(long = "in", value_name = "DIR")]
-    dir: Option<PathBuf>,
+    pub(super) dir: Option<PathBuf>,
     /// How the fence is built: auto, native, bwrap or landlock.
     #[arg(long, value_name = "NAME")]
-    backend: Option<String>,
+    pub(super) backend: Option<String>,
     /// Do without a guarantee, by name; may be repeated.
     #[arg(long = "allow-degraded", value_name = "NAME", value_delimiter = ',')]
     allow_degraded: Vec<String>,
@@ -60,36 +62,36 @@ struct Fence {
     pass_fd: Vec<RawFd>,
     /// Say what the fence refused, and the smallest grants that would allow it. Slows the command down.
     #[arg(long)]
-    explain: bool,
+    pub(super) explain: bool,
     /// Give the command a private terminal, for programs that are talked to.
     #[arg(long, short)]
-    tty: bool,
+    pub(super) tty: bool,
 }
 
 /// What to run.
 #[derive(Debug, Args)]
 pub(super) struct Exec {
     #[command(flatten)]
-    fence: Fence,
+    pub(super) fence: Fence,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
-    argv: Vec<OsString>,
+    pub(super) argv: Vec<OsString>,
 }
 
 /// What to evaluate.
 #[derive(Debug, Args)]
 pub(super) struct Eval {
     #[command(flatten)]
-    fence: Fence,
+    pub(super) fence: Fence,
     /// The shell text.
-    text: String,
+    pub(super) text: String,
 }
 
 /// Where to open a shell.
 #[derive(Debug, Args)]
 pub(super) struct Shell {
     #[command(flatten)]
-    fence: Fence,
+    pub(super) fence: Fence,
 }
 
 /// Refusals that are told when a command failed and nobody asked.
@@ -152,8 +154,9 @@ impl Fence {
         ask: impl FnOnce(&Agent) -> Result<Request, CliError>,
         stdio: Stdio,
     ) -> Result<u8, CliError> {
-        let setting = Setting::from_env()?;
-        let agent = setting.agent(&self.agent)?;
+        // The program ends with the launch; taking all this apart first would only delay its end.
+        let setting = ManuallyDrop::new(Setting::from_env()?);
+        let agent = ManuallyDrop::new(setting.agent(&self.agent)?);
         let backend = self.backend(&setting)?;
         let accepted = self.accepted()?;
         self.check_descriptors()?;
@@ -182,12 +185,17 @@ impl Fence {
             .pass_fds(self.pass_fd.clone())
             .accepting(accepted)
             .tracing(self.explain);
-        let ran = run(&permit, &invocation, backend, &*log);
+        let sink: Arc<dyn Sink> = log.clone();
+        let ran = run(&permit, &invocation, backend, &sink);
         if let Some(failure) = log.failure() {
             ui.remark(format!("sbx: {failure}; allowed by `audit: {{on_failure: open}}`"));
         }
         match ran {
-            Ok(ran) => self.report(ui, &ran, &refused(&permit, &ran.outcome.acts)),
+            Ok(ran) => {
+                let mut denials = refused(&permit, &ran.outcome.acts);
+                denials.extend(ran.refused.iter().cloned());
+                self.report(ui, &ran, &denials)
+            }
             Err(error) => {
                 ui.remark(explain(&error).to_string());
                 self.tell(&json!({ "status": error.exit_status(), "error": error.to_string() }));

@@ -14,6 +14,7 @@ mod exit;
 mod explain;
 mod new;
 mod offers;
+mod quick;
 mod schema;
 mod ui;
 
@@ -46,16 +47,6 @@ struct Style {
     /// When to colour.
     #[arg(long, global = true, value_enum, default_value_t)]
     color: Colour,
-}
-
-/// The part of the command line that launches, which is asked for most and must start soonest.
-#[derive(Debug, Parser)]
-#[command(name = "sbx", disable_help_subcommand = true)]
-struct Launching {
-    #[command(flatten)]
-    style: Style,
-    #[command(subcommand)]
-    command: exec::Launch,
 }
 
 #[derive(Debug, Subcommand)]
@@ -108,15 +99,9 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line. For a launch, only the definition of launches is built; what that does not
-/// understand, help included, is left to the whole definition.
+/// Reads the command line.
 fn parse() -> Result<Cli, clap::Error> {
-    if launches(std::env::args_os().skip(1))
-        && let Ok(Launching { style, command }) = Launching::try_parse()
-    {
-        return Ok(Cli { style, command: Command::Launch(command) });
-    }
-    Cli::try_parse()
+    quick::read(std::env::args_os().skip(1)).map_or_else(Cli::try_parse, Ok)
 }
 
 /// Help and version are answers; anything else is bad input.

@@ -4,7 +4,7 @@
 //! [`super::trial`] to find out. Invariant: reading facts changes nothing and never fails; what is not there is unknown.
 
 use super::finding::{Finding, Level};
-use crate::profile::INSTALL;
+use crate::profile::install;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -244,9 +244,8 @@ impl HostFacts {
         if self.bwraps.is_empty() {
             let level = if native_works { Level::Note } else { Level::Warning };
             let message = "there is no bubblewrap: the bwrap backend, for hosts where only it may make namespaces, is not to be had";
-            let install =
-                self.distributions.iter().find_map(|name| INSTALL.iter().find(|(id, _)| id == name));
-            let fix = install.map_or("install the package bubblewrap", |(_, command)| *command);
+            let line = self.distributions.iter().find_map(|name| install(name));
+            let fix = line.unwrap_or("install the package bubblewrap");
             found.push(finding("bwrap-missing", level, message).fix(fix));
         }
         found

@@ -2,6 +2,7 @@
 
 use super::environment::environment;
 use super::host::{Host, Kind};
+use super::network::{self, Outlet};
 use super::places::Places;
 use super::programs::{Programs, find, search_path};
 use super::protect;
@@ -36,6 +37,8 @@ pub struct Invocation {
     pub accepted: Vec<String>,
     /// Whether to find out which files were asked for, at some cost.
     pub trace: bool,
+    /// What whoever serves the network has prepared; none where nobody serves it.
+    pub outlet: Option<Outlet>,
     /// Scratch that outlives this command.
     pub private: Option<Private>,
 }
@@ -63,6 +66,7 @@ impl Invocation {
             ids,
             accepted: Vec::new(),
             trace: false,
+            outlet: None,
             private: None,
         }
     }
@@ -92,6 +96,13 @@ impl Invocation {
     #[must_use]
     pub fn tracing(mut self, trace: bool) -> Self {
         self.trace = trace;
+        self
+    }
+
+    /// The same, with a network that somebody serves.
+    #[must_use]
+    pub fn outlet(mut self, outlet: Option<Outlet>) -> Self {
+        self.outlet = outlet;
         self
     }
 
@@ -159,6 +170,7 @@ pub enum LowerError {
 /// When the command, its directory or a place it needs cannot be had on this machine.
 pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> Result<Lowered, LowerError> {
     let policy = permit.policy();
+    let outlet = invocation.outlet.as_ref();
     let root = permit.grant().root.clone().ok_or(LowerError::NotACommand)?;
     let search = search_path(policy, host);
     let (program, argv, cwd) = command(permit, invocation, &root, &search, host)?;
@@ -186,27 +198,30 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     if let Programs::Listed(parts) = &programs {
         view.add_listed(parts);
     }
+    if let Some(outlet) = outlet {
+        view.add_trust(network::trust(outlet, host));
+    }
     view.add_top(&places, &programs);
     let mut plan = Plan::new(program, argv);
     plan.mounts = view.mounts;
     plan.rights = view.rights;
     plan.protect = protect::paths(policy, &places, host);
     plan.protect_names = protect::names(&places);
-    plan.env = environment(policy, host, &home, &search);
+    plan.env = environment(policy, host, &home, &search, outlet);
     if let Some(private) = &invocation.private {
         plan.env.push((PRIVATE_VARIABLE.into(), private.dir.clone().into()));
     }
     plan.cwd = cwd;
     plan.stdio = invocation.stdio;
     plan.pass_fds.clone_from(&invocation.pass_fds);
-    plan.network = Network::None;
+    plan.network = network::network(policy, outlet);
     plan.exec = if programs == Programs::Any { Exec::Open } else { Exec::Listed };
     plan.unix_sockets = UnixSockets::PairsOnly;
     plan.limits = limits(policy, invocation.stdio);
     plan.identity = Identity::Mapped { uid: account.uid, gid: account.gid };
     plan.trace = invocation.trace;
     plan.required = required(policy, invocation, &plan);
-    Ok(Lowered { plan, remarks: remarks(policy, &places) })
+    Ok(Lowered { plan, remarks: remarks(&places) })
 }
 
 /// The number a process has inside: never 0.
@@ -318,6 +333,8 @@ fn required(policy: &Policy, invocation: &Invocation, plan: &Plan) -> Vec<Guaran
         Guarantee::MemoryLimit => plan.limits.memory.is_some(),
         Guarantee::PidsLimit => plan.limits.pids.is_some(),
         Guarantee::ProtectedPaths => has_writable_place(plan),
+        Guarantee::NetHosts | Guarantee::NetNames | Guarantee::NetListen => plan.network != Network::None,
+        Guarantee::NetPorts => plan.network != Network::None && network::is_any_port(policy),
         _ => true,
     };
     Guarantee::ALL.iter().copied().filter(|guarantee| matters(guarantee) && !accepted(guarantee)).collect()
@@ -327,16 +344,10 @@ fn has_writable_place(plan: &Plan) -> bool {
     plan.mounts.iter().any(|op| matches!(op, plan::MountOp::Bind { access: plan::Access::ReadWrite, .. }))
 }
 
-fn remarks(policy: &Policy, places: &Places) -> Vec<String> {
-    let mut remarks: Vec<String> = places
+fn remarks(places: &Places) -> Vec<String> {
+    places
         .narrower
         .iter()
         .map(|spec| format!("{spec}: only files that match now are open (fs-glob)"))
-        .collect();
-    let net =
-        policy.grants().iter().find(|grant| grant.capability().family() == crate::capability::Family::Net);
-    if let Some(grant) = net {
-        remarks.push(format!("{} is held, but commands have no network yet", grant.spec));
-    }
-    remarks
+        .collect()
 }

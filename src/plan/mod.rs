@@ -8,6 +8,7 @@
 mod environment;
 mod host;
 mod lower;
+mod network;
 mod places;
 mod programs;
 mod protect;
@@ -15,3 +16,4 @@ mod view;
 
 pub use host::{Host, Kind, Use};
 pub use lower::{Invocation, LowerError, Lowered, Private, lower};
+pub use network::{Outlet, PROXY_PORT};

@@ -3,7 +3,7 @@
 use super::host::{Host, Kind};
 use super::places::Places;
 use super::programs::{Parts, Programs};
-use crate::profile::{SYSTEM_VIEW, SystemKind};
+use crate::profile::{SystemKind, system_view};
 use sbx_platform::path::within;
 use sbx_platform::plan::{Access, Code, MountOp, Place, Rights};
 use std::path::{Path, PathBuf};
@@ -33,9 +33,9 @@ impl View {
 
     /// The system, read-only; executable only where any program may run.
     pub(super) fn add_system(&mut self, programs: &Programs, host: &dyn Host) {
-        for (path, kind) in SYSTEM_VIEW.iter() {
+        for (path, kind) in system_view() {
             let path = Path::new(path);
-            let runs = *programs == Programs::Any && *kind == SystemKind::Code;
+            let runs = *programs == Programs::Any && kind == SystemKind::Code;
             match host.kind(path) {
                 None => {}
                 Some(Kind::Link(target)) => {
@@ -139,6 +139,14 @@ impl View {
         }
     }
 
+    /// Certificates to trust, over those that the system has.
+    pub(super) fn add_trust(&mut self, bundles: Vec<MountOp>) {
+        for bundle in bundles {
+            self.right(bundle.dest().to_path_buf(), READ);
+            self.mounts.push(bundle);
+        }
+    }
+
     /// Where all that is shown may be read, one right at the top says so, in place of one for each.
     ///
     /// A place that may only be written rules that out, because rights add up along a path.
@@ -180,7 +188,7 @@ impl Account {
             ("group", format!("sbx:x:{gid}:\nnogroup:x:65534:\n")),
             ("hosts", "127.0.0.1 localhost\n::1 localhost\n".to_owned()),
             ("hostname", "sbx\n".to_owned()),
-            ("resolv.conf", String::new()),
+            ("resolv.conf", "nameserver 127.0.0.1\n".to_owned()),
         ]
     }
 }

@@ -25,6 +25,8 @@ pub const FILES: &[File] = files! { base:
     "base/shared-hosts.txt",
     "commands/helpers.txt",
     "doctor/install.txt",
+    "net/reads.txt",
+    "net/trust.txt",
     "providers/tools.txt",
 };
 

@@ -4,14 +4,17 @@ mod acts;
 mod explain;
 mod launch;
 mod live;
+mod network;
 mod record;
 mod repositories;
+mod secrets;
 mod setting;
 
 pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
 pub use explain::refused;
-pub use launch::{Ran, RunError, exit_status, outcome_json, run, start};
+pub use launch::{Ran, RunError, Started, exit_status, outcome_json, run, start};
 pub use live::Live;
+pub use network::Network;
 pub use record::{allowed, audit, denied};
 pub use repositories::armed_repositories;
 pub use setting::{Agent, Setting, SettingError};

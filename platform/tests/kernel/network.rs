@@ -20,24 +20,25 @@ type Case = fn(&World) -> Verdict;
 
 /// Every case with the sentence it checks.
 pub(crate) const ALL: &[(&str, Case)] = &[
-    ("a network with doors needs somebody who serves them", unserved),
-    ("a connection to any address arrives with its destination", any_address),
-    ("names are asked of any name server", any_name_server),
-    ("names are asked for by stream", names_by_stream),
-    ("the launch's own listeners are reached", own_listener),
-    ("listeners of the host are out of reach", host_listener),
-    ("a service of the host has a door of its own", service),
-    ("the proxy is where the plan says", proxy),
-    ("a published port is reached from outside", published),
-    ("many connections at once", many),
-    ("sockets of other kinds are refused", kinds),
-    ("no trick leads past the doors", tricks),
-    ("listening stays on loopback, or in a network of its own", listening),
-    ("strangers of the host are not served", strangers),
-    ("a launcher's missing promise keeps the doors shut", missing),
-    ("a porter that gives up ends the launch", given_up),
-    ("the doors come out to the program that spawned", spawned),
-    ("a launcher that is killed leaves nothing", killed),
+    ("doors: a network with doors needs somebody who serves them", unserved),
+    ("doors: a connection to any address arrives with its destination", any_address),
+    ("doors: names are asked of any name server", any_name_server),
+    ("doors: names are asked for by stream", names_by_stream),
+    ("doors: the launch's own listeners are reached", own_listener),
+    ("doors: listeners of the host are out of reach", host_listener),
+    ("doors: a service of the host has a door of its own", service),
+    ("doors: the proxy is where the plan says", proxy),
+    ("doors: a published port is reached from outside", published),
+    ("doors: many connections at once", many),
+    ("doors: many names at once", many_names),
+    ("doors: sockets of other kinds are refused", kinds),
+    ("doors: no trick leads past the doors", tricks),
+    ("doors: listening stays on loopback, or in a network of its own", listening),
+    ("doors: strangers of the host are not served", strangers),
+    ("doors: a launcher's missing promise keeps the doors shut", missing),
+    ("doors: a porter that gives up ends the launch", given_up),
+    ("doors: the doors come out to the program that spawned", spawned),
+    ("doors: a launcher that is killed leaves nothing", killed),
 ];
 
 /// The port every plan here may ask for.
@@ -314,6 +315,15 @@ fn many(world: &World) -> Verdict {
     Passed
 }
 
+fn many_names(world: &World) -> Verdict {
+    if let Some(lacking) = lacks(world, &[G::NetNames]) {
+        return Withheld(lacking);
+    }
+    let wanted = plan(world, &["many-names", "127.0.0.1:53", "400"]);
+    same!("answers", says(world, &wanted, &mut Teller::default()), "400");
+    Passed
+}
+
 fn kinds(world: &World) -> Verdict {
     // Family, kind and protocol: MPTCP, raw, ping, packet, vsock, alg, netlink of the packet filter.
     let refused = ["2 1 262", "2 3 1", "2 2 1", "17 3 0", "40 1 0", "38 5 0", "16 3 12", "10 3 58"];
@@ -465,6 +475,7 @@ pub(crate) fn act(words: &[&str]) -> Option<String> {
         ["udp", address, text] => said(ask_by_datagram(address, text)),
         ["own", address] => said(talk_to_self(address)),
         ["serve", address, text] => said(serve(address, text)),
+        ["many-names", address, count] => many_questions(address, count.parse().ok()?).to_string(),
         ["many", address, count] => many_at_once(address, count.parse().ok()?).to_string(),
         _ => return attacks::act(words),
     })
@@ -513,6 +524,20 @@ fn serve(address: &str, text: &str) -> std::io::Result<String> {
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(String::from("nobody came"))
+}
+
+/// All questions first, then all answers.
+fn many_questions(address: &str, count: usize) -> usize {
+    let sockets: Vec<UdpSocket> = (0..count)
+        .filter_map(|_| {
+            let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+            socket.set_read_timeout(Some(Duration::from_secs(3))).ok()?;
+            socket.connect(address).ok()?;
+            socket.send(&[b'x'; 60]).ok()?;
+            Some(socket)
+        })
+        .collect();
+    sockets.iter().filter(|socket| socket.recv(&mut [0; 128]).is_ok()).count()
 }
 
 fn many_at_once(address: &str, count: usize) -> usize {
