@@ -36,6 +36,7 @@ pub mod path;
 pub mod plan;
 pub mod probe;
 pub mod report;
+mod signals;
 pub mod text;
 
 pub use backend::{Backend, Enforcement, Guarantee};
@@ -44,3 +45,4 @@ pub use launch::{Child, Leash, ids, landlock, launch, probe, refused_calls, spaw
 pub use plan::{Pipe, Plan};
 pub use probe::Probe;
 pub use report::{End, Outcome};
+pub use signals::Signals;
