@@ -18,6 +18,7 @@ mod new;
 mod offers;
 mod quick;
 mod schema;
+mod tools;
 mod ui;
 
 pub use error::CliError;
@@ -70,6 +71,9 @@ enum Command {
     /// List skills, or say what one still needs.
     #[command(subcommand)]
     Skills(offers::Skills),
+    /// Name commands with checked values, and run them or leave them running.
+    #[command(subcommand)]
+    Tools(tools::Tools),
     /// Show what an agent may be given on the model provider's side.
     ProviderTools(offers::ProviderTools),
     /// Stand between clients and servers of the Model Context Protocol.
@@ -148,6 +152,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
+        Command::Tools(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),
         Command::Mcp(command) => command.run(ui),
         Command::Schema(command) => command.run(ui),

@@ -33,6 +33,7 @@ pub const FILES: &[File] = files! { base:
     "net/reads.txt",
     "net/trust.txt",
     "providers/tools.txt",
+    "tools/evaluators.txt",
 };
 
 /// The text of a built-in agent's record.

@@ -3,6 +3,7 @@
 //! Invariant: every file under `profiles/` is registered here; a test says so.
 
 mod builtin;
+mod evaluators;
 mod hosts;
 mod mcp;
 mod protected;
@@ -14,6 +15,7 @@ mod table;
 mod trust;
 
 pub use builtin::{BUILTIN_AGENTS, FILES, File, agent};
+pub use evaluators::{Evaluation, Evaluator, evaluator};
 pub use hosts::is_public_suffix;
 pub use mcp::{McpAction, McpLauncher, McpPreset, mcp_launchers, mcp_needs};
 pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
