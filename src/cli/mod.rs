@@ -6,6 +6,7 @@ mod audit;
 mod authority;
 mod check;
 mod docs;
+mod doctor;
 mod edit;
 mod error;
 mod exec;
@@ -62,6 +63,8 @@ enum Command {
     Check(check::Check),
     /// Show the narrowing chain and what is left, as a receipt.
     Explain(explain::Explain),
+    /// Find out what works here, what does not, and what to do about it.
+    Doctor(doctor::Doctor),
     /// Show, count and verify what happened.
     #[command(subcommand)]
     Audit(audit::Audit),
@@ -88,6 +91,9 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     sbx_platform::take_over(std::env::args_os());
+    if let Some(exit) = crate::run::act(std::env::args_os()) {
+        return exit;
+    }
     let Cli { style, command } = match parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
@@ -143,6 +149,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Agents(command) => command.run(ui),
         Command::Check(command) => command.run(ui),
         Command::Explain(command) => command.run(ui),
+        Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
         Command::Tools(command) => command.run(ui),

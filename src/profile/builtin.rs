@@ -24,6 +24,7 @@ pub const FILES: &[File] = files! { base:
     "base/protected.txt",
     "base/shared-hosts.txt",
     "commands/helpers.txt",
+    "doctor/install.txt",
     "mcp/actions.txt",
     "mcp/arguments.txt",
     "mcp/launchers.txt",
