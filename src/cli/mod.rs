@@ -11,6 +11,8 @@ mod error;
 mod exec;
 mod exit;
 mod explain;
+mod fence;
+mod mcp;
 mod new;
 mod offers;
 mod quick;
@@ -67,6 +69,9 @@ enum Command {
     Skills(offers::Skills),
     /// Show what an agent may be given on the model provider's side.
     ProviderTools(offers::ProviderTools),
+    /// Stand between clients and servers of the Model Context Protocol.
+    #[command(subcommand)]
+    Mcp(mcp::Mcp),
     /// Print JSON Schemas of what sbx reads and writes.
     Schema(schema::Schema),
     /// Print shell completions.
@@ -137,6 +142,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Audit(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),
+        Command::Mcp(command) => command.run(ui),
         Command::Schema(command) => command.run(ui),
         Command::Completions(command) => command.run(ui),
         Command::Man(command) => command.run(ui),
