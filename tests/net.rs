@@ -24,8 +24,6 @@ mod secrets;
 mod services;
 #[path = "net/smuggling.rs"]
 mod smuggling;
-#[path = "support/mod.rs"]
-mod support;
 #[path = "net/tls.rs"]
 mod tls;
 #[path = "net/verbs.rs"]

@@ -11,6 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
+/// The program under test: the one cargo built, or the one named by `SBX_TEST_BIN`.
+fn program() -> PathBuf {
+    std::env::var_os("SBX_TEST_BIN").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_sbx")), PathBuf::from)
+}
+
 /// What a launch gave.
 #[derive(Debug)]
 pub(crate) struct Ran {
@@ -104,7 +109,7 @@ impl World {
         );
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let record = self.write(&format!("agent-{number}.yml"), record);
-        let mut command = Command::new(crate::support::program());
+        let mut command = Command::new(program());
         command
             .env_clear()
             .env("PATH", "/usr/local/bin:/usr/bin:/bin")
