@@ -2,7 +2,7 @@
 //!
 //! Origins listen on this machine's own addresses; a resolver file maps names to them.
 #![cfg(target_os = "linux")]
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a test that cannot go on should say so and stop")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say so and stop")]
 
 #[path = "net/agreement.rs"]
 mod agreement;
