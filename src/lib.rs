@@ -30,6 +30,7 @@ pub mod manifest;
 pub mod plan;
 pub mod policy;
 pub mod profile;
+pub mod risk;
 pub mod run;
 pub mod text;
 pub mod tool;

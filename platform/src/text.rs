@@ -13,8 +13,8 @@ use std::time::Duration;
 use crate::backend::Guarantee;
 use crate::error::PlatformError;
 use crate::plan::{
-    Access, Code, Exec, Identity, InsideNew, Limits, MountOp, Gateway, Network, Place, Plan, ProtectedName, Rights,
-    Stdio, UnixSockets,
+    Access, Code, Exec, Gateway, Identity, InsideNew, Limits, MountOp, Network, Place, Plan, ProtectedName,
+    Rights, Stdio, UnixSockets,
 };
 
 /// Letters for [`Rights`], in the order of their bits.

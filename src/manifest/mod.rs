@@ -15,6 +15,7 @@ mod paths;
 mod record;
 mod render;
 mod reroot;
+mod risk;
 mod sections;
 mod splice;
 mod subtract;
@@ -32,6 +33,7 @@ pub use grants::{WrittenGrant, WrittenIn, check_spec, parse_spec, spec_from_json
 pub use load::{LoadError, MAX_BYTES, read_source};
 pub use paths::{PathEntry, RootText, expand_root};
 pub use record::{Manifest, normalize_id};
+pub use risk::{RiskPolicy, RiskSettings, Severity};
 pub use sections::{EnvRule, Injection, Limits, SECTIONS, Sections, bears_authority};
 pub use trust::{TrustStore, fingerprint};
 pub use write::{WriteError, rewrite};
@@ -40,7 +42,8 @@ pub use yaml::{Node, NodeKind};
 pub(crate) use config::{BACKENDS, KEYS as CONFIG_KEYS};
 pub(crate) use record::{MAX_AGENT_ID, is_agent_id};
 pub(crate) use render::record as render_record;
-pub(crate) use sections::{MCP_KEYS, RISK_KEYS};
+pub(crate) use risk::RISK_KEYS;
+pub(crate) use sections::MCP_KEYS;
 pub(crate) use write::create as create_file;
 pub(crate) use yaml::parse as parse_yaml;
 

@@ -2,24 +2,18 @@
 //!
 //! Invariant: an unknown key here is an error, so that a misspelt restriction never goes unnoticed.
 
+use super::risk::{RISK_KEYS, RiskSettings};
 use super::yaml::{Node, NodeKind};
 use crate::text::{Code, Problem, Span, closest};
 use std::time::Duration;
 
 /// The keys of `mcp`.
 pub(crate) const MCP_KEYS: &[&str] = &["allowed_tools", "case", "actions", "arguments", "pins", "requires"];
-/// The keys of `risk`.
-pub(crate) const RISK_KEYS: &[&str] =
-    &["deny_at", "deny", "ignore", "min_severity", "groups", "context_raises", "apply_to_exec"];
-
 /// Every section sbx owns, with the keys it takes; none where the keys are the user's names.
 pub const SECTIONS: &[(&str, Option<&[&str]>)] = &[
     ("tools", None),
     ("mcp", Some(&["allowed_tools", "case", "actions", "arguments", "pins", "requires"])),
-    (
-        "risk",
-        Some(&["deny_at", "deny", "ignore", "min_severity", "groups", "context_raises", "apply_to_exec"]),
-    ),
+    ("risk", Some(RISK_KEYS)),
     ("limits", Some(Limits::KEYS)),
     ("env", None),
     ("listen", None),
@@ -115,8 +109,8 @@ pub struct Sections {
     pub tools: Option<Node>,
     /// `mcp`, its keys checked.
     pub mcp: Option<Node>,
-    /// `risk`, its keys checked.
-    pub risk: Option<Node>,
+    /// `risk`; none when nothing is written, which means the defaults.
+    pub risk: Option<RiskSettings>,
 }
 
 impl Sections {
@@ -134,7 +128,7 @@ impl Sections {
             "provider_tools" => self.provider_tools = names(name, node, problems),
             "tools" => self.tools = Some(node.clone()),
             "mcp" => self.mcp = Some(node.clone()),
-            "risk" => self.risk = Some(node.clone()),
+            "risk" => self.risk = Some(RiskSettings::read(node, problems)),
             _ => {}
         }
     }

@@ -2,7 +2,8 @@
 
 use sbx::capability::{Scope, ScopeValue, Spec};
 use sbx::decide::AskError;
-use sbx::manifest::{expand, grant, revoke, spec_from_json};
+use sbx::manifest::{RiskPolicy, expand, grant, revoke, spec_from_json};
+use sbx::risk::{Context as RiskContext, Origin, RuleSet, Scene, assess};
 use sbx::tool::{allowed_tools, offers, unmet};
 use sbx::{Config, Decision, Denial, DenialCode, Facts, Manifest, Policy, Problem, Request, Source, decide};
 use serde_json::{Map, Value, json};
@@ -13,7 +14,7 @@ type Outcome = Result<(), String>;
 
 /// Runs a vector; none when its group is not built yet.
 pub(crate) fn run(group: &str, vector: &Value) -> Option<Outcome> {
-    if !["language", "decide", "attenuation", "doctor", "net"].contains(&group) {
+    if !["language", "decide", "attenuation", "doctor", "net", "risk"].contains(&group) {
         return None;
     }
     let got = observe(vector);
@@ -30,6 +31,7 @@ fn observe(vector: &Value) -> Value {
     let (area, input, request) =
         (vector["area"].as_str().unwrap_or_default(), &vector["input"], &vector["request"]);
     match area {
+        "risk" | "risk_context" | "risk_policy" => risk(input, request),
         "clamp" if input.get("manifest").is_none() => effective_root(vector),
         "compact_spec" => compact(input),
         "dissolve" => dissolve(vector),
@@ -238,6 +240,48 @@ fn net_guard(input: &Value, request: &Value) -> Value {
         }
     }
     last
+}
+
+fn risk(input: &Value, request: &Value) -> Value {
+    let facts = Facts::new("/home/u");
+    let section = input.get("risk").map_or_else(String::new, |risk| format!("risk: {risk}\n"));
+    let (manifest, problems) = Manifest::parse(Source::new("agent", section), &facts);
+    let Some(manifest) = manifest else {
+        return json!({ "startup": "fail", "error": problems.first().map(|problem| problem.code.name()) });
+    };
+    let mut settings = manifest.sections().risk.clone().unwrap_or_default();
+    let mut rules = RuleSet::builtin();
+    for key in ["parent_risk_yml", "project_risk_yml"] {
+        let Some(text) = input[key].as_str() else { continue };
+        match RiskPolicy::parse(&Source::new(key, text)) {
+            Ok(policy) => {
+                policy.tighten(&mut settings);
+                if let Some(node) = &policy.rules {
+                    rules.add_node(node, Origin::Project).unwrap_or_else(|problems| panic!("{problems:?}"));
+                }
+            }
+            // A policy that cannot be read refuses: nothing runs under half a policy.
+            Err(problems) => {
+                return json!({ "startup": "fail", "allowed": false, "error": problems[0].code.name() });
+            }
+        }
+    }
+    let context = &input["context"];
+    let text = |name: &str| context[name].as_str().map(str::to_owned);
+    let kube =
+        ["k8s_context", "kube_context", "kubernetes_context", "k8s"].iter().find_map(|name| text(name));
+    let context = RiskContext::from_variables(text).branch(text("git_branch").or(text("branch"))).kube(kube);
+    let scene = Scene::new("/home/u").at("/home/u/app");
+    let command = request["command"].as_str().unwrap_or_default();
+    let assessment = assess(command, &scene, &rules, &settings, &context);
+    let mut got = assessment.to_json();
+    got["labels"] = got["context"]["labels"].clone();
+    let ids: Vec<&str> = assessment.matched().iter().map(|matched| matched.rule.id.as_str()).collect();
+    got["matched_ids"] = json!(ids);
+    let commands: Vec<&str> =
+        assessment.alternatives().iter().map(|(alternative, _)| alternative.command.as_str()).collect();
+    got["alternatives"] = json!(commands);
+    got
 }
 
 fn held(value: &Value) -> Policy {

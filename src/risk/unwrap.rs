@@ -1,0 +1,555 @@
+//! What a command would start itself: `sudo x`, `sh -c 'x'`, `find -exec x`, `python -c '…'`.
+//!
+//! Which programs do, and how, is data (`profiles/risk/wrappers.txt`); here is what each way means.
+
+use super::command::{Arg, COMPUTED, Command, Mark};
+use super::flatten::{Flow, MAX_CALLS, Walk};
+use super::inline;
+use crate::profile::{WRAPPERS, Wrapper, Wrapping};
+
+/// Variables whose value some program runs.
+pub(super) fn runs_text(name: &str) -> bool {
+    matches!(
+        name,
+        "GIT_SSH_COMMAND"
+            | "GIT_SSH"
+            | "GIT_PAGER"
+            | "GIT_EDITOR"
+            | "GIT_SEQUENCE_EDITOR"
+            | "GIT_EXTERNAL_DIFF"
+            | "GIT_ASKPASS"
+            | "PAGER"
+            | "MANPAGER"
+            | "EDITOR"
+            | "VISUAL"
+            | "BROWSER"
+            | "LESSOPEN"
+            | "LESSCLOSE"
+            | "PROMPT_COMMAND"
+            | "RSYNC_RSH"
+            | "SSH_ASKPASS"
+            | "SUDO_ASKPASS"
+            | "LD_PRELOAD"
+            | "LD_LIBRARY_PATH"
+            | "LD_AUDIT"
+            | "BASH_ENV"
+            | "ENV"
+            | "PERL5OPT"
+            | "PYTHONSTARTUP"
+            | "NODE_OPTIONS"
+            | "RUBYOPT"
+            | "DYLD_INSERT_LIBRARIES"
+    )
+}
+
+/// Settings of git whose value a shell runs.
+fn runs_setting(key: &str, value: &str) -> bool {
+    let key = key.to_ascii_lowercase();
+    value.starts_with('!')
+        || matches!(
+            key.as_str(),
+            "core.sshcommand"
+                | "core.pager"
+                | "core.editor"
+                | "core.fsmonitor"
+                | "core.askpass"
+                | "core.gitproxy"
+                | "diff.external"
+                | "sequence.editor"
+                | "credential.helper"
+                | "gpg.program"
+                | "uploadpack.packobjectshook"
+        )
+        || (key.starts_with("pager.")
+            || key.ends_with(".textconv")
+            || key.ends_with(".cmd")
+            || key.ends_with(".clean")
+            || key.ends_with(".smudge"))
+}
+
+impl Walk<'_> {
+    /// Follows what a noted command would start.
+    pub(super) fn unwrap(&mut self, command: &Command, flow: &Flow) {
+        let at = self.flat.commands.len().saturating_sub(1);
+        self.variables_of(command);
+        let program = command.program().to_owned();
+        if program == "git" {
+            self.git_settings(command);
+        }
+        if matches!(program.as_str(), "source" | ".") {
+            self.opaque(command.span, "a file is read as shell text");
+            if command.argv.get(1).is_some_and(|arg| is_input(&arg.text)) || self.downloaded(command, 1) {
+                self.mark(at, Mark::RunsInput);
+            }
+        }
+        if command.argv.first().is_some_and(|arg| arg.text.contains('/')) && self.downloaded(command, 0) {
+            self.mark(at, Mark::RunsInput);
+        }
+        let Some(wrappers) = WRAPPERS.get(program.as_str()) else { return };
+        if self.calls.len() >= MAX_CALLS || command.via.len() >= MAX_CALLS {
+            self.opaque(command.span, "commands within commands are nested too deeply to follow");
+            self.flat.truncated = true;
+            return;
+        }
+        for wrapper in wrappers {
+            if let Some(rest) = after_subcommands(command, wrapper) {
+                self.follow(command, wrapper, rest, at, flow);
+            }
+        }
+    }
+
+    fn mark(&mut self, at: usize, mark: Mark) {
+        if let Some(command) = self.flat.commands.get_mut(at) {
+            command.mark = Some(mark);
+        }
+    }
+
+    fn follow(&mut self, command: &Command, wrapper: &Wrapper, rest: usize, at: usize, flow: &Flow) {
+        let words = command.argv.get(rest..).unwrap_or_default();
+        let name = command.program().to_owned();
+        match wrapper.wrapping {
+            Wrapping::Prefix => {
+                let inner = operands(words, wrapper, &name);
+                self.start(command, inner, &name, flow);
+            }
+            Wrapping::Text => {
+                let inner = operands(words, wrapper, &name);
+                if name == "eval" && inner.iter().any(|arg| arg.text == COMPUTED.to_string()) {
+                    self.mark(at, Mark::RunsInput);
+                }
+                self.joined(command, inner, &name);
+            }
+            Wrapping::Option if name == "trap" => {
+                if let Some(text) = words.iter().find(|arg| !arg.text.starts_with('-')) {
+                    self.text_within(&text.text, text.known, command, "trap");
+                }
+            }
+            Wrapping::Option => {
+                for (text, known) in option_values(words, &wrapper.options) {
+                    self.option_text(&name, &text, known, command);
+                }
+            }
+            Wrapping::Shell => self.shell(command, words, &wrapper.options, at),
+            Wrapping::Code => self.interpreter(command, words, &wrapper.options, at),
+            Wrapping::First => {
+                let code: Vec<(String, bool)> = match option_values(words, &["-e", "--expression"]) {
+                    given if given.is_empty() || !matches!(name.as_str(), "sed" | "gsed") => {
+                        operands(words, wrapper, &name)
+                            .first()
+                            .map(|arg| (arg.text.clone(), arg.known))
+                            .into_iter()
+                            .collect()
+                    }
+                    given => given,
+                };
+                for (text, known) in code {
+                    self.code(command, &text, known, at);
+                }
+            }
+            Wrapping::Until => self.until(command, words, &wrapper.options, &name, flow),
+            Wrapping::Input => match command.stdin.clone() {
+                Some(text) => self.text_within(&text, true, command, &name),
+                None => self.opaque(command.span, "what it reads is run later"),
+            },
+        }
+    }
+
+    /// Notes a command that another starts.
+    fn start(&mut self, command: &Command, argv: &[Arg], by: &str, flow: &Flow) {
+        if argv.is_empty() {
+            return;
+        }
+        let mut argv = argv.to_vec();
+        // xargs and find hand over names that nobody knows yet.
+        if matches!(by, "xargs" | "gxargs" | "entr" | "find" | "gfind" | "fd" | "fdfind") {
+            self.opaque(command.span, "it is handed words that show only when it runs");
+            match command.stdin.as_deref().filter(|_| by.ends_with("xargs")) {
+                Some(text) => argv.extend(
+                    text.split_whitespace()
+                        .take(64)
+                        .map(|word| Arg { known: false, ..Arg::new(word, command.span) }),
+                ),
+                None if by.ends_with("xargs") => {
+                    argv.push(Arg { known: false, ..Arg::new(COMPUTED, command.span) })
+                }
+                None => {}
+            }
+        }
+        let mut via = command.via.clone();
+        via.push(by.to_owned());
+        let inner = Command {
+            argv,
+            via,
+            files: Vec::new(),
+            variables: Vec::new(),
+            code: None,
+            mark: None,
+            ..command.clone()
+        };
+        self.calls.push(by.to_owned());
+        self.note(inner, flow);
+        self.calls.pop();
+    }
+
+    fn joined(&mut self, command: &Command, words: &[Arg], by: &str) {
+        if words.is_empty() {
+            if by == "ssh"
+                && let Some(text) = command.stdin.clone()
+            {
+                self.text_within(&text, true, command, by);
+            }
+            return;
+        }
+        let text: Vec<&str> = words.iter().map(|arg| arg.text.as_str()).collect();
+        let known = words.iter().all(|arg| arg.known);
+        self.text_within(&text.join(" "), known, command, by);
+    }
+
+    fn option_text(&mut self, name: &str, text: &str, known: bool, command: &Command) {
+        let text = match name {
+            // Editors and debuggers run what follows a mark.
+            "vi" | "vim" | "nvim" | "view" | "ex" | "gvim" => {
+                match text.trim_start_matches([':', ' ', '+']).strip_prefix('!') {
+                    Some(text) => text,
+                    None => match text.split_once("system(") {
+                        Some((_, call)) => {
+                            call.trim_start_matches(['\'', '"']).trim_end_matches([')', '\'', '"'])
+                        }
+                        None => return,
+                    },
+                }
+            }
+            "gdb" | "lldb" => {
+                match text.trim_start_matches('!').strip_prefix("shell ").or(text.strip_prefix('!')) {
+                    Some(text) => text,
+                    None => return,
+                }
+            }
+            "emacs" => return self.code(command, text, known, self.flat.commands.len().saturating_sub(1)),
+            _ => text,
+        };
+        self.text_within(text, known, command, name);
+    }
+
+    /// A shell: text after `-c`, else a script, else its input.
+    fn shell(&mut self, command: &Command, words: &[Arg], options: &[&str], at: usize) {
+        let name = command.program().to_owned();
+        let mut operand = None;
+        let mut rest = words.iter();
+        while let Some(arg) = rest.next() {
+            let text = arg.text.as_str();
+            let takes_text = options.contains(&text)
+                || (text.starts_with('-') && !text.starts_with("--") && text.contains('c'));
+            if takes_text {
+                // Further options may stand between `-c` and the text.
+                let Some(text) = rest.find(|arg| !arg.text.starts_with('-')) else { return };
+                if text.text.chars().all(|c| c == COMPUTED) && !text.text.is_empty() {
+                    self.mark(at, Mark::RunsInput);
+                }
+                return self.text_within(&text.text, text.known, command, &format!("{name} -c"));
+            }
+            match text {
+                "-o" | "-O" | "+o" | "+O" | "--rcfile" | "--init-file" => drop(rest.next()),
+                "-s" | "-" => break,
+                _ if text.starts_with(['-', '+']) => {}
+                _ => {
+                    operand = Some(arg);
+                    break;
+                }
+            }
+        }
+        match operand {
+            Some(file) if is_input(&file.text) => self.input(command, at, &name),
+            Some(_) => {
+                self.opaque(command.span, "a script is run that is not part of the text");
+                if self.downloaded(command, 1) {
+                    self.mark(at, Mark::RunsInput);
+                }
+            }
+            None => self.input(command, at, &name),
+        }
+    }
+
+    /// A program that is read from the input.
+    fn input(&mut self, command: &Command, at: usize, name: &str) {
+        match command.stdin.clone() {
+            Some(text) => self.text_within(&text, true, command, name),
+            None if !command.upstream.is_empty() || !command.inner.is_empty() => {
+                self.mark(at, Mark::RunsInput);
+                self.opaque(command.span, "what it is told to run shows only when it runs");
+            }
+            None => {}
+        }
+    }
+
+    fn interpreter(&mut self, command: &Command, words: &[Arg], options: &[&str], at: usize) {
+        let given = option_values(words, options);
+        if !given.is_empty() {
+            for (text, known) in given {
+                if text.chars().all(|c| c == COMPUTED) {
+                    self.mark(at, Mark::RunsInput);
+                }
+                self.code(command, &text, known, at);
+            }
+            return;
+        }
+        let operand = words.iter().find(|arg| !arg.text.starts_with('-') || arg.text == "-");
+        match (operand, &command.stdin) {
+            (Some(file), _) if !is_input(&file.text) => {
+                self.opaque(command.span, "a script is run that is not part of the text");
+                if self.downloaded(command, 1) {
+                    self.mark(at, Mark::RunsInput);
+                }
+            }
+            (_, Some(text)) => {
+                let text = text.clone();
+                self.code(command, &text, true, at);
+            }
+            (_, None) if !command.upstream.is_empty() || !command.inner.is_empty() => {
+                self.mark(at, Mark::RunsInput);
+                self.opaque(command.span, "what it is told to run shows only when it runs");
+            }
+            _ => {}
+        }
+    }
+
+    /// A program in another language: what it hands to a shell is followed, the rest is not understood.
+    fn code(&mut self, command: &Command, text: &str, known: bool, at: usize) {
+        let harmless = matches!(command.program(), "sed" | "gsed" | "awk" | "gawk" | "mawk" | "nawk");
+        if !harmless || !known {
+            self.opaque(command.span, "it runs a program in another language");
+        }
+        if let Some(noted) = self.flat.commands.get_mut(at) {
+            noted.code = Some(text.to_owned());
+        }
+        for run in inline::runs(command.program(), text) {
+            match run {
+                inline::Run::Text(text) => self.text_within(&text, false, command, command.program()),
+                inline::Run::Argv(words) => {
+                    let argv: Vec<Arg> = words
+                        .into_iter()
+                        .map(|word| Arg { known: false, ..Arg::new(word, command.span) })
+                        .collect();
+                    let by = command.program().to_owned();
+                    self.start(command, &argv, &by, &Flow { indirect: true, ..Flow::default() });
+                }
+            }
+        }
+    }
+
+    /// Commands after each of the words that introduce one.
+    fn until(&mut self, command: &Command, words: &[Arg], marks: &[&str], by: &str, flow: &Flow) {
+        let mut rest = words;
+        while let Some(at) = rest.iter().position(|arg| marks.contains(&arg.text.as_str())) {
+            let after = rest.get(at + 1..).unwrap_or_default();
+            let ends = |arg: &Arg| matches!(arg.text.as_str(), ";" | "+") && marks.contains(&"-exec");
+            let length = after.iter().position(ends).unwrap_or(after.len());
+            let (inner, next) = after.split_at(length);
+            let mut inner = inner.to_vec();
+            // `{}` is what was found: where the search starts, for all that is known.
+            let found = words.first().filter(|arg| by.contains("find") && !arg.text.starts_with('-'));
+            if let Some(found) = found {
+                for arg in inner.iter_mut().filter(|arg| arg.text == "{}") {
+                    *arg = Arg {
+                        text: format!("{}/{COMPUTED}", found.text.trim_end_matches('/')),
+                        known: false,
+                        glob: false,
+                        span: arg.span,
+                    };
+                }
+            }
+            self.start(command, &inner, by, flow);
+            rest = next;
+        }
+    }
+
+    /// `git -c key=value` with a value that a shell runs.
+    fn git_settings(&mut self, command: &Command) {
+        let mut values = option_values(command.argv.get(1..).unwrap_or_default(), &["-c"]);
+        let words: Vec<&str> = command.argv.iter().map(|arg| arg.text.as_str()).collect();
+        if let Some(at) = words.iter().position(|word| *word == "config")
+            && let Some([key, value]) = words.get(words.len().saturating_sub(2).max(at + 1)..)
+        {
+            values.push((format!("{key}={value}"), true));
+        }
+        for (setting, known) in values {
+            if let Some((key, value)) =
+                setting.split_once('=').filter(|(key, value)| runs_setting(key, value))
+            {
+                let by = format!("git {key}");
+                self.text_within(value.trim_start_matches('!'), known, command, &by);
+            }
+        }
+    }
+
+    fn variables_of(&mut self, command: &Command) {
+        for (name, value) in &command.variables {
+            if runs_text(name)
+                && !matches!(
+                    name.as_str(),
+                    "LD_PRELOAD"
+                        | "LD_LIBRARY_PATH"
+                        | "LD_AUDIT"
+                        | "NODE_OPTIONS"
+                        | "PERL5OPT"
+                        | "RUBYOPT"
+                        | "DYLD_INSERT_LIBRARIES"
+                )
+            {
+                self.text_within(&value.text, value.known, command, name);
+            }
+        }
+    }
+
+    /// Whether a word names a file that an earlier command fetched.
+    fn downloaded(&self, command: &Command, from: usize) -> bool {
+        let file = |arg: &Arg| arg.text.trim_start_matches("./").to_owned();
+        let Some(script) = command.argv.iter().skip(from).find(|arg| !arg.text.starts_with('-')).map(file)
+        else {
+            return false;
+        };
+        !script.is_empty()
+            && self
+                .flat
+                .commands
+                .iter()
+                .any(|earlier| fetched(earlier).any(|name| name.trim_start_matches("./") == script))
+    }
+}
+
+/// The files a download leaves behind.
+fn fetched(command: &Command) -> impl Iterator<Item = String> + '_ {
+    let fetches = matches!(command.program(), "curl" | "wget" | "aria2c" | "http" | "xh" | "fetch");
+    let words = command.argv.iter().enumerate();
+    let named = words.filter_map(move |(at, arg)| {
+        let next = || command.argv.get(at + 1).map(|arg| arg.text.clone());
+        match arg.text.as_str() {
+            "-o" | "--output" | "--output-document" => next(),
+            text if text.starts_with('-')
+                && !text.starts_with("--")
+                && text.ends_with(['o', 'O'])
+                && text.len() > 1 =>
+            {
+                next().map(|name| if name.contains("://") { file_of(&name) } else { name })
+            }
+            text if text.contains("://") => Some(file_of(text)),
+            text => {
+                text.strip_prefix("--output=").or(text.strip_prefix("--output-document=")).map(str::to_owned)
+            }
+        }
+    });
+    let written = command.files.iter().map(|(_, arg)| arg.text.clone());
+    named.chain(written).filter(move |_| fetches)
+}
+
+fn file_of(url: &str) -> String {
+    let path = url.split(['?', '#']).next().unwrap_or(url);
+    super::command::base_name(path).to_owned()
+}
+
+/// Whether a file operand is the command's own input, or what a substitution prints.
+fn is_input(path: &str) -> bool {
+    path == "-" || path == "/dev/stdin" || path.starts_with("/dev/fd/") || path.starts_with("/proc/self/fd/")
+}
+
+/// Where the words after the subcommands start; none when other subcommands stand there.
+fn after_subcommands(command: &Command, wrapper: &Wrapper) -> Option<usize> {
+    let mut wanted = wrapper.subcommands.iter();
+    let mut next = wanted.next();
+    let mut at = 1;
+    let mut may_be_value = false;
+    while let Some(name) = next {
+        let word = command.argv.get(at)?.text.as_str();
+        if word == *name {
+            next = wanted.next();
+            may_be_value = false;
+        } else if word.starts_with('-') {
+            may_be_value = !word.contains('=');
+        } else if may_be_value {
+            may_be_value = false;
+        } else {
+            return None;
+        }
+        at += 1;
+    }
+    Some(at)
+}
+
+/// The command after a wrapper's own options, assignments and operands.
+fn operands<'a>(words: &'a [Arg], wrapper: &Wrapper, name: &str) -> &'a [Arg] {
+    let assigns = matches!(name, "env" | "genv" | "sudo" | "doas");
+    let mut at = 0;
+    while let Some(arg) = words.get(at) {
+        let text = arg.text.as_str();
+        if text == "--" {
+            at += 1;
+            break;
+        }
+        if text.starts_with('-') && text.len() > 1
+            || text.starts_with('/') && text.len() == 2 && name.starts_with("cmd")
+        {
+            at += if wrapper.options.contains(&text) && !name.starts_with("cmd") { 2 } else { 1 };
+        } else if assigns && is_assignment(text) {
+            at += 1;
+        } else {
+            break;
+        }
+    }
+    let mut at = at + wrapper.skip;
+    // ssh takes options after the host as well.
+    if wrapper.skip > 0 && matches!(name, "ssh" | "autossh" | "slogin") {
+        while let Some(arg) = words.get(at).filter(|arg| arg.text.starts_with('-')) {
+            at += if wrapper.options.contains(&arg.text.as_str()) { 2 } else { 1 };
+        }
+    }
+    words.get(at..).unwrap_or_default()
+}
+
+fn is_assignment(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
+}
+
+/// The values of options: `-c text`, `-ctext`, `--eval=text`, and for prefixes `--checkpoint-action=exec=text`.
+fn option_values(words: &[Arg], options: &[&str]) -> Vec<(String, bool)> {
+    let mut values = Vec::new();
+    let mut at = 0;
+    while let Some(arg) = words.get(at) {
+        at += 1;
+        let text = arg.text.as_str();
+        if text == "--" {
+            break;
+        }
+        let attached = options.iter().find_map(|option| {
+            let rest = text.strip_prefix(option)?;
+            match (rest, option.ends_with('=') || *option == "+") {
+                ("", true) => None,
+                (rest, true) => Some(rest),
+                (rest, false) if option.starts_with("--") => rest.strip_prefix('='),
+                (rest, false) if option.len() == 2 && !rest.is_empty() && !text.starts_with("--") => {
+                    Some(rest.trim_start_matches('='))
+                }
+                _ => None,
+            }
+        });
+        // A cluster such as `-Bc` ends in an option that takes the next word.
+        let clustered = options.iter().any(|option| {
+            option.len() == 2
+                && text.len() > 2
+                && text.starts_with('-')
+                && !text.starts_with("--")
+                && text.ends_with(&option[1..])
+                && text[1..].bytes().all(|byte| byte.is_ascii_alphabetic())
+        });
+        if (options.contains(&text) && !text.ends_with('=') && text != "+") || clustered {
+            if let Some(value) = words.get(at) {
+                values.push((value.text.clone(), value.known));
+                at += 1;
+            }
+        } else if let Some(value) = attached {
+            values.push((value.to_owned(), arg.known));
+        }
+    }
+    values
+}
