@@ -131,6 +131,8 @@ impl Subject<'_> {
                     Some(name) => next = name,
                 }
                 may_be_value = false;
+            } else if text.starts_with('+') && text.len() > 1 {
+                // cargo's toolchains, and the like.
             } else if text.starts_with('-') && text.len() > 1 {
                 may_be_value = !text.contains('=') && !text.starts_with("--no-");
             } else if may_be_value {
@@ -366,6 +368,9 @@ fn takes_value(program: &str, option: Option<&Arg>) -> bool {
 /// `-x` is also found in clusters. `--long` is also found with a value, and when `loose` abbreviated.
 /// `-long` is as Go and find write it, with one dash or two. `--long=value` needs that value.
 fn has_flag(words: &[Arg], flag: &str, loose: bool) -> bool {
+    if flag == "--" {
+        return words.iter().any(|arg| arg.text == flag);
+    }
     let end = words.iter().position(|arg| arg.text == "--").unwrap_or(words.len());
     let words = words.get(..end).unwrap_or_default();
     if let Some((name, value)) = flag.split_once('=') {

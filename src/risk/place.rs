@@ -43,7 +43,8 @@ pub(super) fn is(kind: &str, arg: &Arg, cwd: Option<&str>, scene: &Scene) -> boo
         "glob" => arg.glob,
         "unknown" => arg.has_gap(),
         _ => {
-            if text.starts_with([UNSET, COMPUTED]) || text.is_empty() || text.len() > 4096 {
+            // A public key is no secret.
+            if (kind == "secret" && text.ends_with(".pub")) || text.starts_with([UNSET, COMPUTED]) || text.is_empty() || text.len() > 4096 {
                 return false;
             }
             let text = text.strip_prefix("file://").unwrap_or(text);
