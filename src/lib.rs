@@ -27,6 +27,7 @@ pub mod cli;
 pub mod decide;
 pub mod doctor;
 pub mod manifest;
+pub mod mcp;
 pub mod plan;
 pub mod policy;
 pub mod profile;

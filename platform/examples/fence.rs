@@ -40,7 +40,7 @@ fn run(backend: &str, file: &str) -> Result<u8, Box<dyn std::error::Error>> {
         name => Some(Backend::from_name(name).ok_or("no such backend")?),
     };
     let plan = text::parse(&std::fs::read_to_string(file)?)?;
-    let outcome = sbx_platform::launch(&plan, backend)?;
+    let outcome = sbx_platform::launch(&plan, backend, None)?;
     let code = match &outcome.end {
         End::Exited(code) => *code,
         End::Signaled(number) => 128 + number,

@@ -84,8 +84,16 @@ guarantees! {
     FsTruncate = "fs-truncate",
     /// Only listed files are executed, for all descendants.
     ExecOnly = "exec-only",
-    /// No network but a private loopback.
+    /// No network but a private loopback and the doors of the plan.
     NetNone = "net-none",
+    /// Connections leave only through whoever serves the doors, and are decided on by name.
+    NetHosts = "net-hosts",
+    /// Connections to every port come to the doors; without it only those to ports that were asked for.
+    NetPorts = "net-ports",
+    /// Names can be asked for by datagram; without it only by stream, which not every program does.
+    NetNames = "net-names",
+    /// What the command listens on is out of reach for other users of the host.
+    NetListen = "net-listen",
     /// Processes of one launch can talk to each other over a loopback device of their own.
     Loopback = "loopback",
     /// Programs can make terminals for their own children.

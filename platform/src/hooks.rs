@@ -14,6 +14,11 @@ pub(crate) fn namespaces_closed() -> bool {
     std::env::var_os("SBX_TEST_NO_NAMESPACES").is_some()
 }
 
+/// Whether to pretend that the packet filter has no rules, from `SBX_TEST_NO_RULES`.
+pub(crate) fn rules_missing() -> bool {
+    std::env::var_os("SBX_TEST_NO_RULES").is_some()
+}
+
 /// Whether to pretend that there is no bubblewrap, from `SBX_TEST_NO_BWRAP`.
 pub(crate) fn bwrap_missing() -> bool {
     std::env::var_os("SBX_TEST_NO_BWRAP").is_some()

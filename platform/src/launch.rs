@@ -7,42 +7,55 @@
 use std::ffi::OsString;
 
 use crate::backend::Backend;
+use crate::door::Porter;
 use crate::error::PlatformError;
 use crate::plan::{Pipe, Plan};
 use crate::probe::Probe;
 use crate::report::Outcome;
 
 #[cfg(target_os = "linux")]
-pub use crate::linux::spawn::Child;
+pub use crate::linux::spawn::{Child, Leash};
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::Child;
+pub use elsewhere::{Child, Leash};
 
 /// Runs `plan` behind `backend` (`None` for the strongest that works) and waits until nothing of it is left.
 ///
-/// The calling process must have one thread; others use [`spawn`].
+/// The calling process must have one thread; others use [`spawn`]. A plan with
+/// [`crate::plan::Network::Gateway`] needs a `porter`, who is handed the doors after the inner process was made
+/// and before the command starts, and may start threads then.
 ///
 /// # Errors
-/// When the fence could not even be begun, or lacks something the plan requires. A failure later in building it
-/// is [`crate::End::Setup`].
-pub fn launch(plan: &Plan, backend: Option<Backend>) -> Result<Outcome, PlatformError> {
+/// When the fence could not even be begun, lacks something the plan requires, or the porter gave up. A failure
+/// later in building it is [`crate::End::Setup`].
+pub fn launch(
+    plan: &Plan,
+    backend: Option<Backend>,
+    porter: Option<&mut dyn Porter>,
+) -> Result<Outcome, PlatformError> {
     #[cfg(target_os = "linux")]
-    return crate::linux::launch(plan, backend, None);
+    return crate::linux::launch_with(plan, backend, porter);
     #[cfg(not(target_os = "linux"))]
-    elsewhere::refuse(plan, backend)
+    elsewhere::refuse((plan, porter.is_some()), backend)
 }
 
 /// Starts `plan` in a launcher process of its own and returns at once.
 ///
 /// For programs with threads or much memory, and for commands that are talked to while they run. The calling
-/// program must call [`take_over`] first thing in `main`.
+/// program must call [`take_over`] first thing in `main`. With a `porter` it returns when the doors have been
+/// handed to it, in this process, or when the launcher found that there will be none; [`Child::wait`] tells why.
 ///
 /// # Errors
-/// When no launcher process could be started.
-pub fn spawn(plan: &Plan, backend: Option<Backend>, stdio: [Pipe; 3]) -> Result<Child, PlatformError> {
+/// When no launcher process could be started, or the porter gave up.
+pub fn spawn(
+    plan: &Plan,
+    backend: Option<Backend>,
+    stdio: [Pipe; 3],
+    porter: Option<&mut dyn Porter>,
+) -> Result<Child, PlatformError> {
     #[cfg(target_os = "linux")]
-    return crate::linux::spawn::spawn(plan, backend, stdio);
+    return crate::linux::spawn::spawn(plan, backend, stdio, porter);
     #[cfg(not(target_os = "linux"))]
-    elsewhere::refuse((plan, stdio), backend)
+    elsewhere::refuse((plan, stdio, porter.is_some()), backend)
 }
 
 /// Finds out, by doing it, which backends work here and what each gives.
@@ -103,7 +116,16 @@ mod elsewhere {
         never: std::convert::Infallible,
     }
 
+    /// What a launch hangs on; there is none on this platform.
+    #[derive(Debug)]
+    pub struct Leash(std::convert::Infallible);
+
     impl Child {
+        /// Hands out the leash.
+        pub fn leash(&mut self) -> Option<Leash> {
+            match self.never {}
+        }
+
         /// The launcher's process number.
         #[must_use]
         pub fn id(&self) -> u32 {

@@ -15,7 +15,7 @@
 //!     code: Code::Allowed,
 //! });
 //! plan.rights.push(Place { path: "/usr".into(), rights: Rights::READ | Rights::LIST | Rights::EXECUTE });
-//! let outcome = launch(&plan, Some(Backend::Native))?;
+//! let outcome = launch(&plan, Some(Backend::Native), None)?;
 //! # Ok::<(), sbx_platform::PlatformError>(())
 //! ```
 
@@ -28,6 +28,7 @@ mod hooks;
 mod launch;
 #[cfg(target_os = "linux")]
 mod linux;
+pub mod own;
 pub mod path;
 pub mod plan;
 pub mod probe;
@@ -36,7 +37,7 @@ pub mod text;
 
 pub use backend::{Backend, Enforcement, Guarantee};
 pub use error::PlatformError;
-pub use launch::{Child, ids, launch, probe, refused_calls, spawn, take_over};
+pub use launch::{Child, Leash, ids, launch, probe, refused_calls, spawn, take_over};
 pub use plan::{Pipe, Plan};
 pub use probe::Probe;
 pub use report::{End, Outcome};

@@ -5,6 +5,7 @@
 //! Invariant: paths are absolute, without `.`, `..` or patterns; a plan never means more than it lists.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::ops::BitOr;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
@@ -295,6 +296,11 @@ pub struct Gateway {
     pub ports: Vec<u16>,
     /// Ports of the command that are to be reached from outside.
     pub published: Vec<u16>,
+    /// Loopback addresses that lead to [`crate::door::Doors::streams`] although they are local inside:
+    /// services of the host that may be asked for. Each gets a listener of its own inside.
+    pub services: Vec<SocketAddr>,
+    /// The port of 127.0.0.1 inside that leads to [`crate::door::Doors::proxy`].
+    pub proxy: Option<u16>,
 }
 
 /// Which files can be executed.

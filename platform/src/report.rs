@@ -157,6 +157,7 @@ steps! {
     Mount = "mount",
     Protect = "protect",
     Pivot = "enter the new root",
+    Network = "make the network's",
     Terminal = "open a private terminal",
     Directory = "enter the directory",
     Limits = "set the limit",

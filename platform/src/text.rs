@@ -68,8 +68,12 @@ pub fn write(plan: &Plan) -> String {
     line("stdio", &[stdio_word(plan.stdio).as_ref()]);
     match &plan.network {
         Network::None => line("network", &["none".as_ref()]),
-        Network::Gateway(Gateway { ports, published }) => {
-            line("network", &["gateway".as_ref(), numbers(ports).as_ref(), numbers(published).as_ref()]);
+        Network::Gateway(Gateway { ports, published, services, proxy }) => {
+            let proxy = Vec::from_iter(*proxy);
+            let [ports, published, proxy] = [words(ports), words(published), words(&proxy)];
+            let services = words(services);
+            let fields = ["gateway", &ports, &published, &services, &proxy];
+            line("network", &fields.map(AsRef::as_ref));
         }
     }
     line("exec", &[exec_word(plan.exec).as_ref()]);
@@ -177,9 +181,13 @@ fn read_line(line: &str, plan: &mut Plan) -> Option<()> {
             plan.stdio = find([Stdio::Inherit, Stdio::Capture, Stdio::Pty], stdio_word, text(0)?)?;
         }
         ("network", [none]) if none == "none" => plan.network = Network::None,
-        ("network", [gateway, _, _]) if gateway == "gateway" => {
-            let (ports, published) = (read_numbers(text(1)?)?, read_numbers(text(2)?)?);
-            plan.network = Network::Gateway(Gateway { ports, published });
+        ("network", [gateway, _, _, _, _]) if gateway == "gateway" => {
+            plan.network = Network::Gateway(Gateway {
+                ports: read_words(text(1)?)?,
+                published: read_words(text(2)?)?,
+                services: read_words(text(3)?)?,
+                proxy: read_words(text(4)?)?.pop(),
+            });
         }
         ("exec", [_]) => plan.exec = find([Exec::Open, Exec::Listed], exec_word, text(0)?)?,
         ("unix", [_]) => {
@@ -236,12 +244,12 @@ fn stdio_word(stdio: Stdio) -> &'static str {
     }
 }
 
-fn numbers(ports: &[u16]) -> String {
-    ports.iter().map(u16::to_string).collect::<Vec<_>>().join(" ")
+fn words<T: ToString>(items: &[T]) -> String {
+    items.iter().map(T::to_string).collect::<Vec<_>>().join(" ")
 }
 
-fn read_numbers(text: &str) -> Option<Vec<u16>> {
-    text.split_whitespace().map(|port| port.parse().ok()).collect()
+fn read_words<T: std::str::FromStr>(text: &str) -> Option<Vec<T>> {
+    text.split_whitespace().map(|item| item.parse().ok()).collect()
 }
 
 fn exec_word(exec: Exec) -> &'static str {

@@ -1,19 +1,50 @@
-//! What happened, as values: every decision, launch, limit, connection and call.
+//! What happened, as values: every decision, launch, limit, connection and call, and the log that keeps them.
 //!
-//! Answers for the shape of an event and for where events go. It leaves deciding and doing to others.
-//! Invariant: an event never carries a secret's value; whoever makes one redacts first.
+//! Answers for the shape of an event, for where events go, and for the log being whole: see [`Log`] and
+//! [`verify`]. It leaves deciding and doing to others.
+//! Invariant: an event never reaches a file with a secret's value in it; [`redact()`] stands before the log.
+
+mod chain;
+mod head;
+mod log;
+mod recover;
+mod redact;
+mod rotate;
+mod time;
+
+pub use chain::{Entry, Fault, Link};
+pub use head::Head;
+pub use log::{Log, new_session};
+pub use redact::{REDACTED, redact};
+pub use time::{format_time, parse_time};
 
 use serde_json::{Map, Value};
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// What sort of thing: `decision`, `launch`, `limit`, `name`, `connection`, `request`, `tool`, `mcp` …
+    /// What sort of thing: `decision`, `launch`, `end`, `limit`, `name`, `connection`, `request`, `tool`, `mcp` …
     pub kind: &'static str,
     /// Whose authority it was done under.
     pub agent: String,
     /// What belongs to this sort: what was asked, the answer, bytes, durations in milliseconds.
+    ///
+    /// A yes or no is `decision`, `"allow"` or `"deny"`; arguments of a command are an array.
     pub body: Map<String, Value>,
+}
+
+impl Event {
+    /// An event; anything but an object as its body is an empty body.
+    #[must_use]
+    pub fn new(kind: &'static str, agent: impl Into<String>, body: Value) -> Self {
+        let body = match body {
+            Value::Object(body) => body,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                Map::new()
+            }
+        };
+        Self { kind, agent: agent.into(), body }
+    }
 }
 
 /// Where events go. Shared by threads; the order of one thread's events is kept.
@@ -21,7 +52,7 @@ pub trait Sink: Send + Sync + std::fmt::Debug {
     /// Keeps the event.
     ///
     /// # Errors
-    /// When it could not be kept; what is done then is for the configuration to say.
+    /// When it could not be kept although the configuration wants it kept: what it tells of must not happen.
     fn record(&self, event: Event) -> std::io::Result<()>;
 }
 

@@ -9,6 +9,7 @@ mod glob;
 mod host;
 mod scope;
 mod spec;
+mod tools;
 
 pub use catalog::{CATALOG, Capability, Entry, Family, Risk, ScopeKey, ValueKind};
 pub use command::{CommandPattern, PatternError, Token, check_command, has_separator};
@@ -17,3 +18,4 @@ pub(crate) use host::classify;
 pub use host::{Address, Host, HostError, HostPattern, Method, Target};
 pub use scope::{RawScope, RawValue, Scope, ScopeValue};
 pub use spec::{Spec, SpecError, split_list};
+pub use tools::{NameCase, ToolPattern, ToolPatternError};

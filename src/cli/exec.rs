@@ -1,9 +1,12 @@
 //! `sbx exec`, `eval` and `shell`: run something behind an agent's fence.
 
 use super::{CliError, Exit, Ui};
+use crate::audit::Sink;
 use crate::decide::{Decision, Denial, Request, decide};
 use crate::plan::Invocation;
-use crate::run::{Agent, Ran, RunError, Setting, exit_status, outcome_json, refused, run};
+use crate::run::{
+    Agent, Ran, RunError, Setting, audit, denied, exit_status, outcome_json, refused, risk_denial, run,
+};
 use clap::{Args, Subcommand};
 use sbx_platform::path::resolve;
 use sbx_platform::plan::Stdio;
@@ -159,9 +162,21 @@ impl Fence {
         let dir =
             self.dir.as_ref().map_or_else(|| setting.facts.cwd.clone(), |dir| setting.facts.cwd.join(dir));
         let request = ask(&agent)?.in_dir(resolve(&dir).unwrap_or(dir));
-        let permit = match decide(&agent.policy, &request) {
+        let log = audit(&setting);
+        let decision = match decide(&agent.policy, &request) {
+            Decision::Allow(permit) => match risk_denial(&setting, &agent, &request)? {
+                Some(denial) => Decision::Deny(Box::new(denial)),
+                None => Decision::Allow(permit),
+            },
+            denied @ Decision::Deny(_) => denied,
+        };
+        let permit = match decision {
             Decision::Allow(permit) => permit,
             Decision::Deny(denial) => {
+                // A refusal stands whether or not it can be recorded.
+                if let Err(error) = log.record(denied(&denial)) {
+                    ui.remark(format!("sbx: {error}"));
+                }
                 if ui.json {
                     ui.answer_json(&denial.to_json())?
                 } else {
@@ -176,7 +191,11 @@ impl Fence {
             .pass_fds(self.pass_fd.clone())
             .accepting(accepted)
             .tracing(self.explain);
-        match run(&permit, &invocation, backend) {
+        let ran = run(&permit, &invocation, backend, &*log);
+        if let Some(failure) = log.failure() {
+            ui.remark(format!("sbx: {failure}; allowed by `audit: {{on_failure: open}}`"));
+        }
+        match ran {
             Ok(ran) => self.report(ui, &ran, &refused(&permit, &ran.outcome.acts)),
             Err(error) => {
                 ui.remark(explain(&error).to_string());
@@ -299,6 +318,9 @@ fn explain(error: &RunError) -> CliError {
                 names.join(", ")
             ))
         }
+        RunError::Audit(_) => cli.hint(
+            "make room or set its permissions right; to run without a record: `audit: {on_failure: open}` in config.yml",
+        ),
         RunError::Platform(PlatformError::NoBackend { .. }) => {
             cli.hint("user namespaces, bubblewrap or Landlock would each do")
         }

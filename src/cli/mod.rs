@@ -12,6 +12,7 @@ mod exit;
 mod explain;
 mod new;
 mod offers;
+mod risk;
 mod schema;
 mod ui;
 
@@ -67,6 +68,9 @@ enum Command {
     Check(check::Check),
     /// Show the narrowing chain and what is left, as a receipt.
     Explain(explain::Explain),
+    /// Say what could go wrong with a shell text.
+    #[command(subcommand)]
+    Risk(risk::Risk),
     /// List skills, or say what one still needs.
     #[command(subcommand)]
     Skills(offers::Skills),
@@ -145,6 +149,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Agents(command) => command.run(ui),
         Command::Check(command) => command.run(ui),
         Command::Explain(command) => command.run(ui),
+        Command::Risk(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),
         Command::Schema(command) => command.run(ui),

@@ -30,6 +30,8 @@ fn own_files<'a>(policy: &Policy, target: &'a Path) -> Option<Protection<'a>> {
     let never = |why| Protection { path: target, opening: Opening::Never, why };
     if within(target, &policy.facts().config_dir) {
         Some(never("sbx's configuration, tools and agents"))
+    } else if within(target, &policy.facts().state_dir) {
+        Some(never("sbx's audit log"))
     } else if policy.record().is_some_and(|record| target == record) {
         Some(never("the agent's own record"))
     } else {

@@ -64,6 +64,8 @@ pub enum Subject {
     Shell {
         /// The text.
         text: String,
+        /// Its `$1`, `$2` and so on, for a plain `sh`; none for the user's own shell text.
+        arguments: Option<Vec<OsString>>,
         /// Where it would run.
         cwd: Option<PathBuf>,
     },
@@ -185,7 +187,16 @@ impl Request {
         if text.trim().is_empty() {
             return Err(AskError::EmptyCommand);
         }
-        Ok(Self::new(Capability::ProcEval, Subject::Shell { text, cwd: None }))
+        Ok(Self::new(Capability::ProcEval, Subject::Shell { text, arguments: None, cwd: None }))
+    }
+
+    /// The same request, the text being run by a plain `sh` with positional parameters.
+    #[must_use]
+    pub fn with_arguments(mut self, values: Vec<OsString>) -> Self {
+        if let Subject::Shell { arguments, .. } = &mut self.subject {
+            *arguments = Some(values);
+        }
+        self
     }
 
     /// May a record be read, created, changed or deleted? An agent's record needs `agent.*`.
@@ -311,7 +322,16 @@ impl fmt::Display for Request {
             }
             Subject::Host { target, .. } => f.write_str(&describe(target)),
             Subject::Command { argv, .. } => write_argv(f, argv),
-            Subject::Shell { text, .. } => write!(f, "`{}`", text.escape_debug()),
+            Subject::Shell { text, arguments, .. } => {
+                write!(f, "`{}`", text.escape_debug())?;
+                match arguments.as_deref() {
+                    None | Some([]) => Ok(()),
+                    Some(arguments) => {
+                        f.write_str(" with ")?;
+                        write_argv(f, arguments)
+                    }
+                }
+            }
         }
     }
 }

@@ -84,7 +84,7 @@ fn wide_files(grant: &Grant, facts: &Facts) -> Risk {
             .filter(|base| within(base, root))
             .collect(),
     };
-    let kept = [Some(facts.config_dir.as_path()), facts.records_dir.as_deref()];
+    let kept = [Some(facts.config_dir.as_path()), Some(&facts.state_dir), facts.records_dir.as_deref()];
     bases.into_iter().find_map(|base| {
         if within(&facts.home, base) {
             let help = "name the directories below it that are needed";

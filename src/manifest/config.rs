@@ -19,14 +19,46 @@ pub struct Config {
     pub accept_degraded: Vec<String>,
     /// Limits for agents that set none.
     pub limits: sections::Limits,
+    /// How the audit log is kept.
+    pub audit: AuditSettings,
     /// The text it was read from.
     pub source: Option<Source>,
 }
 
 /// The keys a configuration takes.
-pub(crate) const KEYS: &[&str] = &["sandbox", "records", "backend", "accept_degraded", "limits"];
+pub(crate) const KEYS: &[&str] = &["sandbox", "records", "backend", "accept_degraded", "limits", "audit"];
 /// What `backend` may be.
 pub(crate) const BACKENDS: &[&str] = &["auto", "native", "bwrap", "landlock", "seatbelt"];
+
+/// The keys of `audit`.
+pub(crate) const AUDIT_KEYS: &[&str] = &["on_failure", "max_size", "keep"];
+
+/// How the audit log is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AuditSettings {
+    /// What becomes of a launch that cannot be recorded.
+    pub on_failure: OnFailure,
+    /// The size in bytes at which a new file is begun.
+    pub max_size: u64,
+    /// How many full files are kept.
+    pub keep: u64,
+}
+
+/// What becomes of something that cannot be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnFailure {
+    /// It does not happen.
+    Closed,
+    /// It happens without a record.
+    Open,
+}
+
+impl Default for AuditSettings {
+    fn default() -> Self {
+        Self { on_failure: OnFailure::Closed, max_size: 16 << 20, keep: 32 }
+    }
+}
 
 impl Config {
     /// Reads a configuration; there is none when anything in it is wrong, because it only narrows.
@@ -55,6 +87,7 @@ impl Config {
             backend: backend(&root, problems),
             accept_degraded: sections.accept_degraded,
             limits: sections.limits,
+            audit: audit(&root, problems),
             source: Some(source),
         })
     }
@@ -85,4 +118,34 @@ fn backend(root: &Node, problems: &mut Vec<Problem>) -> Option<String> {
         problems.push(problem.at(node.span).key("backend"));
     }
     name.map(str::to_owned)
+}
+
+fn audit(root: &Node, problems: &mut Vec<Problem>) -> AuditSettings {
+    let mut settings = AuditSettings::default();
+    let Some(node) = root.get("audit") else { return settings };
+    sections::check_keys("audit", AUDIT_KEYS, node, problems);
+    for (key, value) in node.map().unwrap_or_default() {
+        let name = key.text().unwrap_or_default();
+        let text = value.scalar().unwrap_or_default();
+        let read = match (name, text) {
+            ("on_failure", text) => on_failure(text).map(|chosen| settings.on_failure = chosen),
+            ("max_size", text) => sections::size(text).map(|size| settings.max_size = size),
+            ("keep", text) => sections::count(text).map(|count| settings.keep = count),
+            _ => Some(()),
+        };
+        if read.is_none() {
+            let problem = Problem::error(Code::BadSection, format!("`{name}` does not take `{text}`"));
+            let help = "on_failure is `closed` or `open`, max_size a size like `16M`, keep a number above 0";
+            problems.push(problem.at(value.span).key("audit").help(help));
+        }
+    }
+    settings
+}
+
+fn on_failure(text: &str) -> Option<OnFailure> {
+    match text {
+        "closed" => Some(OnFailure::Closed),
+        "open" => Some(OnFailure::Open),
+        _ => None,
+    }
 }

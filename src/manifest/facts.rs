@@ -16,6 +16,8 @@ pub struct Facts {
     pub project: Option<PathBuf>,
     /// Where sbx keeps its configuration, tools and agents.
     pub config_dir: PathBuf,
+    /// Where sbx keeps what happened: the audit log.
+    pub state_dir: PathBuf,
     /// Where the records are kept, when a record store is configured.
     pub records_dir: Option<PathBuf>,
     /// The project in which the record was found, which is then one more level of the hoist chain.
@@ -33,6 +35,7 @@ impl Facts {
             cwd: home.clone(),
             project: None,
             config_dir: home.join(".config/sbx"),
+            state_dir: home.join(".local/state/sbx"),
             records_dir: None,
             found_in: None,
             links: HashMap::new(),
@@ -59,6 +62,13 @@ impl Facts {
     #[must_use]
     pub fn config_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.config_dir = normalize(&dir.into());
+        self
+    }
+
+    /// The same facts with another state directory.
+    #[must_use]
+    pub fn state_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.state_dir = normalize(&dir.into());
         self
     }
 

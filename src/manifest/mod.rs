@@ -11,6 +11,7 @@ mod find;
 mod frontmatter;
 mod grants;
 mod load;
+mod mcp;
 mod paths;
 mod record;
 mod render;
@@ -23,7 +24,7 @@ mod trust;
 mod write;
 mod yaml;
 
-pub use config::Config;
+pub use config::{AuditSettings, Config, OnFailure};
 pub use edit::{Change, EditError, grant, renamed, revoke};
 pub use expand::expand;
 pub use facts::{Facts, project_of};
@@ -31,6 +32,7 @@ pub use find::{AgentSource, FindError, Shelf, find, list, open_record};
 pub use frontmatter::{FrontMatter, split};
 pub use grants::{WrittenGrant, WrittenIn, check_spec, parse_spec, spec_from_json};
 pub use load::{LoadError, MAX_BYTES, read_source};
+pub use mcp::{ArgumentPath, ArgumentRule, Mcp, Step};
 pub use paths::{PathEntry, RootText, expand_root};
 pub use record::{Manifest, normalize_id};
 pub use risk::{RiskPolicy, RiskSettings, Severity};
@@ -39,11 +41,11 @@ pub use trust::{TrustStore, fingerprint};
 pub use write::{WriteError, rewrite};
 pub use yaml::{Node, NodeKind};
 
-pub(crate) use config::{BACKENDS, KEYS as CONFIG_KEYS};
+pub(crate) use config::{AUDIT_KEYS, BACKENDS, KEYS as CONFIG_KEYS};
+pub(crate) use mcp::KEYS as MCP_KEYS;
 pub(crate) use record::{MAX_AGENT_ID, is_agent_id};
 pub(crate) use render::record as render_record;
 pub(crate) use risk::RISK_KEYS;
-pub(crate) use sections::MCP_KEYS;
 pub(crate) use write::create as create_file;
 pub(crate) use yaml::parse as parse_yaml;
 

@@ -2,17 +2,16 @@
 //!
 //! Invariant: an unknown key here is an error, so that a misspelt restriction never goes unnoticed.
 
+use super::mcp::{self, Mcp};
 use super::risk::{RISK_KEYS, RiskSettings};
 use super::yaml::{Node, NodeKind};
 use crate::text::{Code, Problem, Span, closest};
 use std::time::Duration;
 
-/// The keys of `mcp`.
-pub(crate) const MCP_KEYS: &[&str] = &["allowed_tools", "case", "actions", "arguments", "pins", "requires"];
 /// Every section sbx owns, with the keys it takes; none where the keys are the user's names.
 pub const SECTIONS: &[(&str, Option<&[&str]>)] = &[
     ("tools", None),
-    ("mcp", Some(&["allowed_tools", "case", "actions", "arguments", "pins", "requires"])),
+    ("mcp", Some(mcp::KEYS)),
     ("risk", Some(RISK_KEYS)),
     ("limits", Some(Limits::KEYS)),
     ("env", None),
@@ -107,8 +106,8 @@ pub struct Sections {
     pub provider_tools: Vec<String>,
     /// `tools`, unread.
     pub tools: Option<Node>,
-    /// `mcp`, its keys checked.
-    pub mcp: Option<Node>,
+    /// `mcp`.
+    pub mcp: Option<Mcp>,
     /// `risk`; none when nothing is written, which means the defaults.
     pub risk: Option<RiskSettings>,
 }
@@ -127,7 +126,7 @@ impl Sections {
             "accept_degraded" => self.accept_degraded = names(name, node, problems),
             "provider_tools" => self.provider_tools = names(name, node, problems),
             "tools" => self.tools = Some(node.clone()),
-            "mcp" => self.mcp = Some(node.clone()),
+            "mcp" => self.mcp = Some(Mcp::read(node, problems)),
             "risk" => self.risk = Some(RiskSettings::read(node, problems)),
             _ => {}
         }
@@ -154,7 +153,7 @@ pub(super) fn check_keys(section: &str, keys: &[&str], node: &Node, problems: &m
     }
 }
 
-fn bad(section: &str, message: String, span: Span) -> Problem {
+pub(super) fn bad(section: &str, message: String, span: Span) -> Problem {
     Problem::error(Code::BadSection, message).at(span).key(section)
 }
 
@@ -162,10 +161,7 @@ fn limits(node: &Node, problems: &mut Vec<Problem>) -> Limits {
     let mut limits = Limits::default();
     for (key, value) in node.map().unwrap_or_default() {
         let name = key.text().unwrap_or_default();
-        let text = match &value.kind {
-            NodeKind::Text(text) | NodeKind::Number(text) => text.as_str(),
-            NodeKind::Null | NodeKind::Bool(_) | NodeKind::List(_) | NodeKind::Map(_) => "",
-        };
+        let text = value.scalar().unwrap_or_default();
         let known = match name {
             "wall" => duration(text).map(|limit| limits.wall = Some(limit)),
             "cpu" => duration(text).map(|limit| limits.cpu = Some(limit)),
@@ -202,7 +198,7 @@ fn duration(text: &str) -> Option<Duration> {
 }
 
 /// Bytes, or a number with `k`, `M`, `G` or `T` (powers of 1024).
-fn size(text: &str) -> Option<u64> {
+pub(super) fn size(text: &str) -> Option<u64> {
     let (number, unit) = split_unit(text);
     let shift = match unit {
         "" | "B" => 0,
@@ -215,7 +211,7 @@ fn size(text: &str) -> Option<u64> {
     count(number)?.checked_mul(1 << shift)
 }
 
-fn count(text: &str) -> Option<u64> {
+pub(super) fn count(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|number| digits && *number > 0)
 }

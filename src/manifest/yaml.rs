@@ -51,6 +51,15 @@ impl Node {
         }
     }
 
+    /// The string or number it is, as written.
+    #[must_use]
+    pub fn scalar(&self) -> Option<&str> {
+        match &self.kind {
+            NodeKind::Text(text) | NodeKind::Number(text) => Some(text),
+            NodeKind::Null | NodeKind::Bool(_) | NodeKind::List(_) | NodeKind::Map(_) => None,
+        }
+    }
+
     /// The items of the list it is.
     #[must_use]
     pub fn list(&self) -> Option<&[Self]> {

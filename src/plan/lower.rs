@@ -36,13 +36,42 @@ pub struct Invocation {
     pub accepted: Vec<String>,
     /// Whether to find out which files were asked for, at some cost.
     pub trace: bool,
+    /// Scratch that outlives this command.
+    pub private: Option<Private>,
 }
+
+/// A directory made for the caller and shared by several commands: scratch with a name, named inside by
+/// `SESSION_DIR`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Private {
+    /// Where it is, links followed.
+    pub dir: PathBuf,
+    /// Where in it the command runs; none when it runs elsewhere.
+    pub cwd: Option<PathBuf>,
+}
+
+/// The variable that names [`Private::dir`] inside.
+const PRIVATE_VARIABLE: &str = "SESSION_DIR";
 
 impl Invocation {
     /// Runs with the caller's descriptors.
     #[must_use]
     pub fn new(ids: (u32, u32)) -> Self {
-        Self { stdio: Stdio::Inherit, pass_fds: Vec::new(), ids, accepted: Vec::new(), trace: false }
+        Self {
+            stdio: Stdio::Inherit,
+            pass_fds: Vec::new(),
+            ids,
+            accepted: Vec::new(),
+            trace: false,
+            private: None,
+        }
+    }
+
+    /// The same with scratch that outlives the command.
+    #[must_use]
+    pub fn private(mut self, private: Option<Private>) -> Self {
+        self.private = private;
+        self
     }
 
     /// The same with other descriptors.
@@ -132,10 +161,13 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     let policy = permit.policy();
     let root = permit.grant().root.clone().ok_or(LowerError::NotACommand)?;
     let search = search_path(policy, host);
-    let (program, argv, cwd) = command(permit, &root, &search, host)?;
+    let (program, argv, cwd) = command(permit, invocation, &root, &search, host)?;
     let programs = Programs::of(policy, &cwd, &search, host);
     let mut places = Places::of(policy, host)?;
     places.add(root.clone(), Rights::READ | Rights::LIST);
+    if let Some(private) = &invocation.private {
+        places.add(private.dir.clone(), Rights::READ | Rights::LIST | Rights::WRITE | Rights::REMOVE);
+    }
     check_places(&places, host)?;
     check_scratch(&places)?;
     let code = if programs == Programs::Any { Code::Allowed } else { Code::Refused };
@@ -157,6 +189,9 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     plan.protect = protect::paths(policy, &places, host);
     plan.protect_names = protect::names(&places);
     plan.env = environment(policy, host, &home, &search);
+    if let Some(private) = &invocation.private {
+        plan.env.push((PRIVATE_VARIABLE.into(), private.dir.clone().into()));
+    }
     plan.cwd = cwd;
     plan.stdio = invocation.stdio;
     plan.pass_fds.clone_from(&invocation.pass_fds);
@@ -178,20 +213,29 @@ const fn inside(id: u32) -> u32 {
 /// Program, arguments and working directory.
 fn command(
     permit: &Permit<'_>,
+    invocation: &Invocation,
     root: &Path,
     search: &OsStr,
     host: &dyn Host,
 ) -> Result<(PathBuf, Vec<OsString>, PathBuf), LowerError> {
     let (argv, cwd) = match permit.request().subject() {
         Subject::Command { argv, cwd, .. } => (argv.clone(), cwd.as_deref()),
-        Subject::Shell { text, cwd } => {
+        Subject::Shell { text, arguments: None, cwd } => {
             let shell = ["/bin/bash", "/bin/sh"].into_iter().find(|shell| host.is_program(Path::new(shell)));
             let shell = shell.unwrap_or("/bin/sh");
             (vec![shell.into(), "-c".into(), text.into()], cwd.as_deref())
         }
+        Subject::Shell { text, arguments: Some(arguments), cwd } => {
+            let words = ["/bin/sh", "-c", text, "sbx"].map(OsString::from);
+            (words.into_iter().chain(arguments.iter().cloned()).collect(), cwd.as_deref())
+        }
         _ => return Err(LowerError::NotACommand),
     };
-    let cwd = cwd.unwrap_or(root).to_path_buf();
+    let private = invocation.private.as_ref();
+    let cwd = match private.and_then(|private| private.cwd.as_deref()) {
+        Some(own) if private.is_some_and(|private| within(own, &private.dir)) => own.to_path_buf(),
+        _ => cwd.unwrap_or(root).to_path_buf(),
+    };
     if host.kind(&cwd) != Some(Kind::Directory) {
         return Err(if cwd == root { LowerError::NoRoot(cwd) } else { LowerError::NoCwd(cwd) });
     }

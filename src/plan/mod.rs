@@ -14,4 +14,4 @@ mod protect;
 mod view;
 
 pub use host::{Host, Kind, Use};
-pub use lower::{Invocation, LowerError, Lowered, lower};
+pub use lower::{Invocation, LowerError, Lowered, Private, lower};

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 /// place, whose permissions and times are then kept too.
 pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<PathBuf> {
     let record = policy.record().map(Path::to_path_buf);
-    let own = [policy.facts().config_dir.clone()].into_iter().chain(record);
+    let facts = policy.facts();
+    let own = [facts.config_dir.clone(), facts.state_dir.clone()].into_iter().chain(record);
     let writable = places.iter().map(|(path, _)| path).filter(|path| places.is_writable(path));
     let standing = writable.flat_map(|place| candidates(place, host));
     // A grant that names a protected path opens it, so it is not laid over.

@@ -31,7 +31,9 @@ pub fn covers(policy: &Policy, requirement: &Spec) -> bool {
         policy.held(requirement.capability).map(|grant| grant.root.as_deref()).collect();
     roots.dedup();
     roots.iter().any(|root| {
-        policy.place_requirement(requirement, *root).is_ok_and(|child| covers_grant(policy, &child))
+        // A root of its own that lies outside the grant's is more than is held, not less.
+        let held = |child: &Grant| !child.clamped && covers_grant(policy, child);
+        policy.place_requirement(requirement, *root).is_ok_and(|child| held(&child))
     })
 }
 
@@ -204,6 +206,12 @@ mod tests {
         let held = Spec::parse(held).unwrap();
         let policy = Policy::from_specs("a", &[held], &Facts::new("/home/u")).unwrap();
         covers(&policy, &Spec::parse(wanted).unwrap())
+    }
+
+    #[test]
+    fn a_requirement_with_a_wider_root_is_not_covered() {
+        assert!(!holds("fs.read{in=/w}", "fs.read{in=/}") && !holds("proc.eval{in=/w}", "proc.eval{in=/v}"));
+        assert!(holds("fs.read{in=/w}", "fs.read{in=/w/a}") && holds("fs.read{in=/w}", "fs.read"));
     }
 
     #[test]

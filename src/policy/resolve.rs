@@ -116,6 +116,23 @@ impl Policy {
         }
     }
 
+    /// This policy with other grants and sections; for narrowing only.
+    pub(super) fn with_grants(&self, grants: Vec<Grant>, change: impl FnOnce(&mut Sections)) -> Self {
+        let mut policy = Self::assemble(&self.agent, grants, self.chain.clone(), &self.facts);
+        policy.sections = self.sections.clone();
+        change(&mut policy.sections);
+        policy.limits = self.limits.clone();
+        policy.accept_degraded.clone_from(&self.accept_degraded);
+        policy.record.clone_from(&self.record);
+        policy
+    }
+
+    /// This policy with other limits; for narrowing only.
+    pub(super) fn limited(mut self, change: impl FnOnce(&Limits) -> Limits) -> Self {
+        self.limits = change(&self.limits);
+        self
+    }
+
     /// Places a proposal as the other agent's record would be placed.
     pub(crate) fn place_proposal(&self, proposal: &Proposal) -> Result<Vec<Grant>, Vec<Problem>> {
         let outer = self.chain.levels().iter().filter(|level| level.name < LevelName::Agent).cloned();
@@ -420,7 +437,7 @@ fn hosts(scope: &Scope) -> Result<Vec<(HostPattern, Option<u16>)>, Vec<Problem>>
 }
 
 /// Each limit is the tighter of the two.
-fn narrow_limits(agent: &Limits, config: &Limits) -> Limits {
+pub(super) fn narrow_limits(agent: &Limits, config: &Limits) -> Limits {
     fn tighter<T: Ord + Copy>(a: Option<T>, b: Option<T>) -> Option<T> {
         a.into_iter().chain(b).min()
     }

@@ -18,6 +18,7 @@ pub const BUILTIN_AGENTS: &[File] = files! { agents:
 
 /// Every other shipped file.
 pub const FILES: &[File] = files! { base:
+    "audit/redact.txt",
     "base/inert-git-keys.txt",
     "base/linux.txt",
     "base/protected.txt",

@@ -91,9 +91,15 @@ pub(super) fn flatten_argv(argv: &[String], scene: &Scene) -> Flat {
 
 impl<'s> Walk<'s> {
     fn new(scene: &'s Scene) -> Self {
+        let mut variables = HashMap::new();
+        if let Some(arguments) = &scene.arguments {
+            let each = arguments.iter().take(9).enumerate();
+            variables.extend(each.map(|(at, text)| ((at + 1).to_string(), Value::Known(vec![text.clone()]))));
+            variables.extend(["@", "*"].map(|all| (all.to_owned(), Value::Known(arguments.clone()))));
+        }
         Self {
             scene,
-            variables: HashMap::new(),
+            variables,
             cwd: scene.cwd.clone(),
             flat: Flat::default(),
             functions: HashMap::new(),

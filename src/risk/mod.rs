@@ -54,13 +54,15 @@ pub struct Scene {
     pub home: String,
     /// The working directory; none when it is not known.
     pub cwd: Option<String>,
+    /// What `$1`, `$2` and so on stand for; none when that is not known.
+    pub arguments: Option<Vec<String>>,
 }
 
 impl Scene {
     /// A scene with a home directory and no known working directory.
     #[must_use]
     pub fn new(home: impl Into<String>) -> Self {
-        Self { home: home.into(), cwd: None }
+        Self { home: home.into(), cwd: None, arguments: None }
     }
 
     /// The same scene in a directory.

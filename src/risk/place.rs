@@ -44,7 +44,11 @@ pub(super) fn is(kind: &str, arg: &Arg, cwd: Option<&str>, scene: &Scene) -> boo
         "unknown" => arg.has_gap(),
         _ => {
             // A public key is no secret.
-            if (kind == "secret" && text.ends_with(".pub")) || text.starts_with([UNSET, COMPUTED]) || text.is_empty() || text.len() > 4096 {
+            if (kind == "secret" && text.ends_with(".pub"))
+                || text.starts_with([UNSET, COMPUTED])
+                || text.is_empty()
+                || text.len() > 4096
+            {
                 return false;
             }
             let text = text.strip_prefix("file://").unwrap_or(text);

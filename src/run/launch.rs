@@ -1,11 +1,13 @@
 //! Runs a permitted command behind the fence and says how it ended.
 
 use super::live::Live;
+use super::record;
 use super::repositories::armed_repositories;
+use crate::audit::{Sink, new_session};
 use crate::decide::Permit;
-use crate::plan::{Invocation, LowerError, lower};
+use crate::plan::{Host, Invocation, LowerError, lower};
 use sbx_platform::report::{Limit, Step};
-use sbx_platform::{Backend, End, Outcome, PlatformError};
+use sbx_platform::{Backend, Child, End, Outcome, Pipe, PlatformError};
 use serde_json::{Value, json};
 
 /// A launch that ended, with what is worth saying about it.
@@ -30,17 +32,61 @@ pub enum RunError {
     /// The fence cannot be had here.
     #[error(transparent)]
     Platform(#[from] PlatformError),
+    /// It could not be recorded, and what cannot be recorded is not run.
+    #[error("the launch cannot be recorded, so nothing was run")]
+    Audit(#[source] std::io::Error),
 }
 
-/// Runs a permitted command and waits until nothing of it is left.
+/// Runs a permitted command and waits until nothing of it is left. Its launch and its end are recorded.
 ///
 /// # Errors
-/// When the command or the fence cannot be had; nothing has run then.
-pub fn run(permit: &Permit<'_>, invocation: &Invocation, backend: Option<Backend>) -> Result<Ran, RunError> {
+/// When the command or the fence cannot be had, or the launch cannot be recorded; nothing has run then.
+pub fn run(
+    permit: &Permit<'_>,
+    invocation: &Invocation,
+    backend: Option<Backend>,
+    audit: &dyn Sink,
+) -> Result<Ran, RunError> {
+    let id = new_session();
+    let agent = permit.policy().agent();
+    audit.record(record::launch(permit, &id, backend)).map_err(RunError::Audit)?;
+    let ran = carry_out(permit, invocation, backend);
+    let events = match &ran {
+        Ok(ran) => record::ended(agent, &id, &ran.outcome),
+        Err(error) => vec![record::failed(agent, &id, error.exit_status(), &error.to_string())],
+    };
+    let unrecorded = events.into_iter().find_map(|event| audit.record(event).err());
+    ran.map(|ran| Ran {
+        // What has run has run: its end is told without the log, and the next launch will not begin.
+        warnings: ran.warnings.into_iter().chain(unrecorded.map(|error| error.to_string())).collect(),
+        ..ran
+    })
+}
+
+fn carry_out(
+    permit: &Permit<'_>,
+    invocation: &Invocation,
+    backend: Option<Backend>,
+) -> Result<Ran, RunError> {
     let lowered = lower(permit, invocation, &Live)?;
-    let outcome = sbx_platform::launch(&lowered.plan, backend)?;
+    let outcome = sbx_platform::launch(&lowered.plan, backend, None)?;
     let warnings = armed_repositories(&outcome.acts);
     Ok(Ran { outcome, remarks: lowered.remarks, warnings })
+}
+
+/// Starts a permitted command in a launcher process of its own, with pipes, and returns at once.
+///
+/// # Errors
+/// When the command cannot be carried out here, or no launcher can be started.
+pub fn start(
+    permit: &Permit<'_>,
+    invocation: &Invocation,
+    backend: Option<Backend>,
+    host: &dyn Host,
+    stdio: [Pipe; 3],
+) -> Result<Child, RunError> {
+    let lowered = lower(permit, invocation, host)?;
+    Ok(sbx_platform::spawn(&lowered.plan, backend, stdio, None)?)
 }
 
 /// The status a shell would see: the command's own, 128+n for a signal, 124 for a time limit, 125 when the
@@ -69,7 +115,7 @@ impl RunError {
         match self {
             Self::Lower(LowerError::NotFound { .. }) => 127,
             Self::Lower(LowerError::NotExecutable(_)) => 126,
-            Self::Lower(_) | Self::Platform(_) => 125,
+            Self::Lower(_) | Self::Platform(_) | Self::Audit(_) => 125,
         }
     }
 }

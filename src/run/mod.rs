@@ -3,11 +3,15 @@
 mod explain;
 mod launch;
 mod live;
+mod record;
 mod repositories;
+mod risk;
 mod setting;
 
 pub use explain::refused;
-pub use launch::{Ran, RunError, exit_status, outcome_json, run};
+pub use launch::{Ran, RunError, exit_status, outcome_json, run, start};
 pub use live::Live;
+pub use record::{allowed, audit, denied};
 pub use repositories::armed_repositories;
+pub use risk::{RiskLayer, risk_denial};
 pub use setting::{Agent, Setting, SettingError};

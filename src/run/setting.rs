@@ -53,6 +53,9 @@ pub enum SettingError {
     /// The configuration is wrong, and it narrows every agent.
     #[error("the configuration has errors\n{0}")]
     Config(String),
+    /// A rule or policy of the risk layer is wrong, and it narrows every agent.
+    #[error("the risk rules have errors\n{0}")]
+    Risk(String),
     /// The record is wrong in a part that narrows it.
     #[error("the record has errors\n{0}")]
     Record(String),
@@ -68,10 +71,14 @@ impl Setting {
         let home = absolute("HOME").ok_or(SettingError::Home)?;
         let home = sbx_platform::path::resolve(&home).unwrap_or(home);
         let cwd = env::current_dir().map_err(SettingError::Cwd)?;
-        let config_dir = absolute("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config")).join("sbx");
-        let config_dir = sbx_platform::path::resolve(&config_dir).unwrap_or(config_dir);
+        let own = |name, usual| {
+            let dir = absolute(name).unwrap_or_else(|| home.join(usual)).join("sbx");
+            sbx_platform::path::resolve(&dir).unwrap_or(dir)
+        };
+        let config_dir = own("XDG_CONFIG_HOME", ".config");
+        let state_dir = own("XDG_STATE_HOME", ".local/state");
         let project = project_of(&cwd, &home, Path::exists);
-        let facts = Facts::new(home).at(&cwd).project(project).config_dir(config_dir);
+        let facts = Facts::new(home).at(&cwd).project(project).config_dir(config_dir).state_dir(state_dir);
         Self::with_facts(facts)
     }
 

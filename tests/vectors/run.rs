@@ -2,9 +2,8 @@
 
 use sbx::capability::{Scope, ScopeValue, Spec};
 use sbx::decide::AskError;
-use sbx::manifest::{RiskPolicy, expand, grant, revoke, spec_from_json};
-use sbx::risk::{Context as RiskContext, Origin, RuleSet, Scene, assess};
-use sbx::tool::{allowed_tools, offers, unmet};
+use sbx::manifest::{Mcp, expand, grant, revoke, spec_from_json};
+use sbx::tool::{Allowlist, allowed_tools, offers, unmet};
 use sbx::{Config, Decision, Denial, DenialCode, Facts, Manifest, Policy, Problem, Request, Source, decide};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -14,7 +13,12 @@ type Outcome = Result<(), String>;
 
 /// Runs a vector; none when its group is not built yet.
 pub(crate) fn run(group: &str, vector: &Value) -> Option<Outcome> {
-    if !["language", "decide", "attenuation", "doctor", "net", "risk"].contains(&group) {
+    let built = match group {
+        "language" | "decide" | "attenuation" | "doctor" | "net" | "risk" => true,
+        "mcp" => vector["area"] == "tool_pattern",
+        _ => false,
+    };
+    if !built {
         return None;
     }
     let got = observe(vector);
@@ -31,7 +35,7 @@ fn observe(vector: &Value) -> Value {
     let (area, input, request) =
         (vector["area"].as_str().unwrap_or_default(), &vector["input"], &vector["request"]);
     match area {
-        "risk" | "risk_context" | "risk_policy" => risk(input, request),
+        "risk" | "risk_context" | "risk_policy" => crate::risk::risk(input, request),
         "clamp" if input.get("manifest").is_none() => effective_root(vector),
         "compact_spec" => compact(input),
         "dissolve" => dissolve(vector),
@@ -39,6 +43,7 @@ fn observe(vector: &Value) -> Value {
         "net_guard" => net_guard(input, request),
         "provider_tool" => provider(input, request),
         "skills" => skill(input, request),
+        "tool_pattern" => tool_pattern(input, request),
         "mcp_requires" => requires(input, request),
         _ if input.get("tool").is_some() => tool(input, request),
         _ if request.is_null() => parsed(vector),
@@ -242,48 +247,6 @@ fn net_guard(input: &Value, request: &Value) -> Value {
     last
 }
 
-fn risk(input: &Value, request: &Value) -> Value {
-    let facts = Facts::new("/home/u");
-    let section = input.get("risk").map_or_else(String::new, |risk| format!("risk: {risk}\n"));
-    let (manifest, problems) = Manifest::parse(Source::new("agent", section), &facts);
-    let Some(manifest) = manifest else {
-        return json!({ "startup": "fail", "error": problems.first().map(|problem| problem.code.name()) });
-    };
-    let mut settings = manifest.sections().risk.clone().unwrap_or_default();
-    let mut rules = RuleSet::builtin();
-    for key in ["parent_risk_yml", "project_risk_yml"] {
-        let Some(text) = input[key].as_str() else { continue };
-        match RiskPolicy::parse(&Source::new(key, text)) {
-            Ok(policy) => {
-                policy.tighten(&mut settings);
-                if let Some(node) = &policy.rules {
-                    rules.add_node(node, Origin::Project).unwrap_or_else(|problems| panic!("{problems:?}"));
-                }
-            }
-            // A policy that cannot be read refuses: nothing runs under half a policy.
-            Err(problems) => {
-                return json!({ "startup": "fail", "allowed": false, "error": problems[0].code.name() });
-            }
-        }
-    }
-    let context = &input["context"];
-    let text = |name: &str| context[name].as_str().map(str::to_owned);
-    let kube =
-        ["k8s_context", "kube_context", "kubernetes_context", "k8s"].iter().find_map(|name| text(name));
-    let context = RiskContext::from_variables(text).branch(text("git_branch").or(text("branch"))).kube(kube);
-    let scene = Scene::new("/home/u").at("/home/u/app");
-    let command = request["command"].as_str().unwrap_or_default();
-    let assessment = assess(command, &scene, &rules, &settings, &context);
-    let mut got = assessment.to_json();
-    got["labels"] = got["context"]["labels"].clone();
-    let ids: Vec<&str> = assessment.matched().iter().map(|matched| matched.rule.id.as_str()).collect();
-    got["matched_ids"] = json!(ids);
-    let commands: Vec<&str> =
-        assessment.alternatives().iter().map(|(alternative, _)| alternative.command.as_str()).collect();
-    got["alternatives"] = json!(commands);
-    got
-}
-
 fn held(value: &Value) -> Policy {
     let facts = Facts::new("/home/u");
     let specs: Vec<Spec> = match value {
@@ -333,6 +296,54 @@ fn requires(input: &Value, request: &Value) -> Value {
     }
 }
 
+/// An allowlist as the text of its file.
+fn allowlist_text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        list => format!("allowed_tools: {list}\n"),
+    }
+}
+
+fn allowlist(text: String) -> Result<Allowlist, Vec<Problem>> {
+    let (list, problems) = Mcp::parse_allowlist(&Source::new("allowlist.yml", text));
+    list.map(|list| Allowlist::new(&list, &[])).ok_or(problems)
+}
+
+fn tool_pattern(input: &Value, request: &Value) -> Value {
+    let first = ["allowed_tools", "file", "reload_from"].iter().find_map(|key| input.get(*key));
+    let mut list = match allowlist(allowlist_text(first.expect("an allowlist"))) {
+        Ok(list) => list,
+        Err(problems) => return json!({ "startup": "fail", "error": problems[0].code.name() }),
+    };
+    let mut log = json!(null);
+    if let Some(next) = input.get("reload_to") {
+        log = match allowlist(allowlist_text(next)) {
+            Ok(next) => {
+                list = next;
+                json!("reloaded")
+            }
+            Err(_) => json!("error"),
+        };
+    }
+    let (tool, action) = (request["tool"].as_str().unwrap_or_default(), request["action"].as_str());
+    let ask = || match list.allows(tool, action) {
+        true => json!({ "decision": "allow" }),
+        false => {
+            let denial = list.denial("agent", tool, action);
+            let mut got = denied(&denial);
+            got["body"] = sbx::tool::body(&denial);
+            got
+        }
+    };
+    let mut got = ask();
+    let times = request["calls"].as_u64().unwrap_or(1);
+    got["same_error_each_time"] = json!((0..times).all(|_| ask() == ask()));
+    got["kept_old"] = json!(log == "error");
+    got["log"] = log;
+    got["startup"] = json!("ok");
+    got
+}
+
 fn tool(input: &Value, request: &Value) -> Value {
     match input["tool"].as_str() {
         Some("proc_eval") => match Request::eval(request["cmd"].as_str().unwrap_or_default()) {
@@ -354,6 +365,7 @@ fn compare(expect: &Value, got: &Value) -> Outcome {
         let fits = match key.as_str() {
             "code_any" => wanted.as_array().is_some_and(|codes| codes.contains(&got["code"])),
             "findings" => findings(wanted, &got["findings"]),
+            "body" => fields_of(wanted).all(|(key, value)| &got["body"][key] == value),
             "manifest_after" => as_sets(wanted) == as_sets(&got[key]),
             key if key.ends_with("_include") => {
                 let whole = &got[key.trim_end_matches("_include")];
@@ -367,6 +379,10 @@ fn compare(expect: &Value, got: &Value) -> Outcome {
         }
     }
     Ok(())
+}
+
+fn fields_of(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
 }
 
 fn set(value: &Value) -> BTreeSet<String> {

@@ -19,11 +19,12 @@ use crate::linux::cgroup::Door;
 use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
 use crate::linux::native::hold_on;
+use crate::linux::net;
 use crate::linux::stage::Stage;
 use crate::linux::supervise::Started;
 use crate::linux::sys::process::{self, Fork};
 use crate::linux::sys::{c_path, fd, socket};
-use crate::plan::{MountOp, Place, Plan, Rights};
+use crate::plan::{MountOp, Network, Place, Plan, Rights};
 use crate::report::{SetupFailure, Step};
 
 /// Device nodes that stay in reach.
@@ -150,11 +151,23 @@ fn redirect(value: &OsString, shown: &[Shown]) -> OsString {
 }
 
 /// Starts the inner process.
-pub(crate) fn start(stage: Stage, stdio: [OwnedFd; 3], door: &Door) -> Result<Started, PlatformError> {
+pub(crate) fn start(
+    plan: &Plan,
+    stage: Stage,
+    stdio: [OwnedFd; 3],
+    door: &Door,
+) -> Result<Started, PlatformError> {
     let wrap = |error| PlatformError::on("start", "a process", error);
     let (ours, theirs) = socket::pair().map_err(wrap)?;
+    let (kit, behalf, inward) = match &plan.network {
+        Network::None => (None, None, None),
+        Network::Gateway(gateway) => {
+            let (kit, behalf, inward) = net::prepare(gateway).map_err(wrap)?;
+            (Some(kit), Some(behalf), inward)
+        }
+    };
     match process::fork_into(0, door.birthplace()).map_err(wrap)? {
-        Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours }),
+        Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours, kit }),
         Fork::Child => {
             drop(ours);
             let ready = hold_on(&theirs, door)
@@ -166,7 +179,9 @@ pub(crate) fn start(stage: Stage, stdio: [OwnedFd; 3], door: &Door) -> Result<St
                 let _ = socket::send(theirs.as_fd(), &Message::Failed(failure).encode(), None);
                 process::leave(FAILED);
             }
-            stage.run(theirs, stdio)
+            // Only the parent keeps the doors.
+            drop(kit);
+            stage.on_behalf(behalf).run(theirs, stdio, inward)
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::linux::supervise::Started;
 use crate::linux::sys::process::{self, Fork};
 use crate::linux::sys::{c_path, check_int, fd, socket};
 use crate::linux::{mounts, sources};
-use crate::plan::{Access, MountOp, Plan};
+use crate::plan::{Access, MountOp, Network, Plan};
 use crate::report::{SetupFailure, Step};
 use crate::text;
 
@@ -109,6 +109,13 @@ fn options(plan: &Plan) -> io::Result<Options> {
         "--die-with-parent",
         "--as-pid-1",
     ]);
+    if matches!(plan.network, Network::Gateway(_)) {
+        // The network that bubblewrap makes belongs to another user namespace than the one our stage is in, so
+        // the stage makes its own and gives these up afterwards.
+        for needed in ["CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_NET_BIND_SERVICE"] {
+            all.flag(&["--cap-add", needed]);
+        }
+    }
     let (uid, gid) = native::inner_ids(plan.identity, process::ids());
     all.flag(&["--uid", &uid.to_string(), "--gid", &gid.to_string(), "--hostname", &plan.hostname]);
     for op in &plan.mounts {
@@ -197,7 +204,7 @@ pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], door: &Door) -> Result<Sta
     let argv: Vec<CString> = argv.iter().filter_map(|word| CString::new(word.as_bytes()).ok()).collect();
     let program = c_path(&bwrap).map_err(wrap)?;
     match process::fork_into(0, door.birthplace()).map_err(wrap)? {
-        Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours }),
+        Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours, kit: None }),
         Fork::Child => {
             drop(ours);
             let mut kept = vec![&arguments, &text, &own, &theirs];

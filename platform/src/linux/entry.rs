@@ -12,9 +12,11 @@ use crate::backend::Backend;
 use crate::linux::cgroup::Door;
 use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
+use crate::linux::net::Host;
 use crate::linux::stage::{Stage, Surroundings};
-use crate::linux::sys::{fd, process, signal, socket};
-use crate::linux::{bwrap, landlock, native, spawn};
+use crate::linux::sys::{fd, number, process, signal, socket};
+use crate::linux::{bwrap, landlock, native, net, spawn};
+use crate::plan::{Network, Plan};
 use crate::report::{Outcome, SetupFailure, Step};
 use crate::text;
 
@@ -22,7 +24,9 @@ use crate::text;
 pub(crate) fn take_over(arguments: &[std::ffi::OsString]) {
     let word = |at: usize| arguments.get(at).and_then(|word| word.to_str());
     match word(1) {
-        Some(spawn::LAUNCH) if arguments.len() == 3 => launcher(word(2).unwrap_or_default()),
+        Some(spawn::LAUNCH) if matches!(arguments.len(), 3 | 4) => {
+            launcher(word(2).unwrap_or_default(), word(3) == Some(spawn::WITH_DOORS));
+        }
         Some(bwrap::STAGE) if arguments.len() == 4 => {
             let number = |at: usize| word(at).and_then(|word| word.parse::<RawFd>().ok());
             match (number(2), number(3)) {
@@ -41,10 +45,12 @@ fn inherited(number: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
-fn launcher(backend: &str) -> ! {
+fn launcher(backend: &str, with_doors: bool) -> ! {
+    let mut host = with_doors.then(|| net::Over(inherited(spawn::DOORS)));
     let (plan, leash, mut status) =
         (inherited(spawn::PLAN), inherited(spawn::LEASH), File::from(inherited(spawn::STATUS)));
-    for number in [spawn::LEASH, spawn::STATUS] {
+    let doors = with_doors.then_some(spawn::DOORS);
+    for number in [spawn::LEASH, spawn::STATUS].into_iter().chain(doors) {
         let _ = fd::close_on_exec(number);
     }
     let mut words = String::new();
@@ -52,9 +58,24 @@ fn launcher(backend: &str) -> ! {
         .read_to_string(&mut words)
         .map_err(|error| crate::PlatformError::on("read", "the plan", error))
         .and_then(|_| text::parse(&words))
-        .and_then(|plan| crate::linux::launch(&plan, Backend::from_name(backend), Some(&leash)));
+        .and_then(|plan| {
+            let host = host.as_mut().map(|host| host as &mut dyn Host);
+            crate::linux::launch(&plan, Backend::from_name(backend), Some(&leash), host)
+        });
     let _ = status.write_all(Outcome::to_text(&outcome).as_bytes());
     process::leave(0)
+}
+
+/// A network in which our stage has the say, where the plan has doors.
+fn own_network(plan: &Plan, line: &OwnedFd) -> Result<Option<OwnedFd>, SetupFailure> {
+    if matches!(plan.network, Network::Gateway(_)) {
+        process::new_network().map_err(|error| SetupFailure {
+            step: Step::Network,
+            object: String::from("namespace"),
+            errno: number(&error),
+        })?;
+    }
+    native::hand_out(plan, line)
 }
 
 fn stage(line: RawFd, plan: RawFd) -> ! {
@@ -79,10 +100,17 @@ fn stage(line: RawFd, plan: RawFd) -> ! {
     let Ok(stage) = Stage::prepare(&plan, surroundings, signal::set_of(&[])) else {
         fail(Step::Helper, libc::EINVAL)
     };
+    let inward = match own_network(&plan, &line) {
+        Ok(inward) => inward,
+        Err(failure) => {
+            let _ = socket::send(line.as_fd(), &Message::Failed(failure).encode(), None);
+            process::leave(FAILED)
+        }
+    };
     let copy = |number: RawFd| match fd::dup_above(number, 3) {
         Ok(copy) => copy,
         Err(_) => process::leave(FAILED),
     };
     let stdio = [copy(0), copy(1), copy(2)];
-    stage.run(line, stdio)
+    stage.run(line, stdio, inward)
 }

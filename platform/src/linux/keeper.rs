@@ -9,8 +9,9 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use libc::{c_int, pid_t};
 
 use crate::linux::bare::Children;
-use crate::linux::broker::{Broker, Protected};
+use crate::linux::broker::{Broker, Protected, Trace};
 use crate::linux::message::{MESSAGE_MAX, Message};
+use crate::linux::net::{Behalf, inward};
 use crate::linux::sys::{fd, process, signal, socket};
 
 /// Exit status of a stage that could not start the command; the report says why.
@@ -27,6 +28,10 @@ pub(crate) struct Keeper {
     pub(crate) listener: Option<OwnedFd>,
     /// What the broker guards.
     pub(crate) protected: Option<Protected>,
+    /// What it connects on the command's behalf.
+    pub(crate) behalf: Option<Behalf>,
+    /// Where sockets of this network are asked for.
+    pub(crate) inward: Option<OwnedFd>,
     /// Whom to end with the command, where the kernel does not.
     pub(crate) brood: Option<Children>,
     /// Whether to tell which files are asked for.
@@ -34,24 +39,27 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Stays until the command has ended. Never returns.
-    pub(crate) fn run(self) -> ! {
+    /// Stays until the command has ended, after passing on what came `early`. Never returns.
+    pub(crate) fn run(mut self, early: &[u8]) -> ! {
         let Ok(children) = signal::Collected::take(&[libc::SIGCHLD]) else { process::leave(FAILED) };
         self.let_go(&children);
-        let mut broker = match (&self.listener, &self.protected) {
-            (Some(listener), Some(protected)) => {
-                match Broker::new(listener.as_fd(), protected, self.line.as_fd(), self.trace) {
-                    Ok(broker) => Some(broker),
-                    Err(_) => process::leave(FAILED),
-                }
+        let behalf = self.behalf.take();
+        let mut broker = self.listener.as_ref().map(|listener| {
+            let told = Trace::new(self.line.as_fd(), self.trace);
+            match Broker::new(listener.as_fd(), self.protected.as_ref(), behalf, told) {
+                Ok(broker) => broker,
+                Err(_) => process::leave(FAILED),
             }
-            _ => None,
-        };
+        });
         let mut set = [
             watch(self.line.as_raw_fd()),
             watch(children.raw()),
             watch(self.listener.as_ref().map_or(-1, AsRawFd::as_raw_fd)),
+            watch(self.inward.as_ref().map_or(-1, AsRawFd::as_raw_fd)),
         ];
+        for number in early {
+            self.pass_on(*number);
+        }
         self.reap(&children);
         loop {
             if fd::poll(&mut set, -1).is_err() {
@@ -70,6 +78,12 @@ impl Keeper {
             } else if set[2].revents != 0 {
                 set[2].fd = -1;
             }
+            if set[3].revents != 0
+                && let Some(line) = &self.inward
+                && inward::answer(line, |six, port| serves(broker.as_ref(), six, port)).is_err()
+            {
+                set[3].fd = -1;
+            }
         }
     }
 
@@ -77,7 +91,9 @@ impl Keeper {
     fn let_go(&self, children: &signal::Collected) {
         let listener = self.listener.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let brood = self.brood.as_ref().map_or(-1, Children::raw);
-        let mut kept = [self.line.as_raw_fd(), listener, children.raw(), brood];
+        let inward = self.inward.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let mut kept = vec![self.line.as_raw_fd(), listener, children.raw(), brood, inward];
+        kept.extend(self.behalf.iter().flat_map(Behalf::raw));
         kept.sort_unstable();
         let mut from = 0;
         for keep in kept.into_iter().filter(|keep| *keep >= 0) {
@@ -97,14 +113,16 @@ impl Keeper {
     fn obey(&self) {
         let mut buffer = [0; MESSAGE_MAX];
         match socket::receive(self.line.as_fd(), &mut buffer, libc::MSG_DONTWAIT) {
-            Ok((2, _)) if buffer[0] == b'S' => {
-                let _ = process::kill(-self.command, c_int::from(buffer[1]));
-            }
+            Ok((2, _)) if buffer[0] == b'S' => self.pass_on(buffer[1]),
             Ok((0, _)) => self.depart(FAILED),
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
             Err(_) => self.depart(FAILED),
         }
+    }
+
+    fn pass_on(&self, signal: u8) {
+        let _ = process::kill(-self.command, c_int::from(signal));
     }
 
     /// Leaves, and takes every other process of the launch along.
@@ -125,6 +143,11 @@ impl Keeper {
             }
         }
     }
+}
+
+/// Whether a port may be reached from outside: any in a network of one's own, else only the launch's own.
+fn serves(broker: Option<&Broker<'_>>, six: bool, port: u16) -> bool {
+    broker.and_then(Broker::behalf).is_none_or(|behalf| behalf.serves(six, port))
 }
 
 fn watch(fd: i32) -> libc::pollfd {

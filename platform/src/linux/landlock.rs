@@ -33,6 +33,8 @@ const LEVEL_1: u64 = (1 << 13) - 1;
 const ON_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
 /// Both TCP rights; none is ever given here.
 const NET_TCP: u64 = 3;
+/// The level from which TCP can be refused.
+pub(crate) const TCP: u32 = 4;
 /// Abstract sockets and signals stay inside.
 const SCOPES: u64 = 3;
 /// The newest level this table was tested against; newer kernels are used at this level.
@@ -125,14 +127,18 @@ pub(crate) fn restrict(level: u32, places: &[Place], tcp: Tcp) -> Result<(), Set
         let rights = places[index..].iter().filter(same).fold(Rights::NONE, |all, other| all | other.rights);
         add(&ruleset, level, &place.path, rights).map_err(|error| fail(&place.path, &error))?;
     }
-    // SAFETY: a descriptor and an integer.
-    check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) })
-        .map_err(|error| fail(root, &error))
-        .map(drop)
+    enforce(&ruleset).map_err(|error| fail(root, &error))
+}
+
+/// Refuses this process and its descendants all TCP, and nothing else. Needs `no_new_privs` and level [`TCP`].
+pub(crate) fn refuse_tcp() -> io::Result<()> {
+    let attr = RulesetAttr { fs: 0, net: NET_TCP, scoped: 0 };
+    let ruleset = make(&attr, 16)?;
+    enforce(&ruleset)
 }
 
 fn create(level: u32, tcp: Tcp) -> io::Result<OwnedFd> {
-    let net = if level >= 4 && tcp == Tcp::Refused { NET_TCP } else { 0 };
+    let net = if level >= TCP && tcp == Tcp::Refused { NET_TCP } else { 0 };
     let scoped = if level >= 6 { SCOPES } else { 0 };
     let attr = RulesetAttr { fs: known(level), net, scoped };
     let size = match level {
@@ -140,8 +146,17 @@ fn create(level: u32, tcp: Tcp) -> io::Result<OwnedFd> {
         4..=5 => 16,
         _ => size_of::<RulesetAttr>(),
     };
-    // SAFETY: `attr` outlives the call and `size` does not exceed it.
-    fd::own(check(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const attr, size, 0) })?)
+    make(&attr, size)
+}
+
+fn make(attr: &RulesetAttr, size: usize) -> io::Result<OwnedFd> {
+    // SAFETY: `attr` outlives the call and the callers pass a `size` that does not exceed it.
+    fd::own(check(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const *attr, size, 0) })?)
+}
+
+fn enforce(ruleset: &OwnedFd) -> io::Result<()> {
+    // SAFETY: a descriptor and an integer.
+    check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) }).map(drop)
 }
 
 fn add(ruleset: &OwnedFd, level: u32, path: &Path, rights: Rights) -> io::Result<()> {

@@ -16,6 +16,7 @@ mod limits;
 mod message;
 mod mounts;
 mod native;
+mod net;
 pub(crate) mod probe;
 mod relay;
 pub(crate) mod seccomp;
@@ -30,25 +31,42 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use crate::backend::{Backend, Enforcement};
+use crate::door::{Porter, Way};
 use crate::error::PlatformError;
 use crate::linux::bare::Children;
 use crate::linux::cgroup::Group;
+use crate::linux::net::{Here, Host, Kit};
 use crate::linux::probe::Facts;
 use crate::linux::stage::{Stage, Surroundings};
 use crate::linux::supervise::Finished;
 use crate::linux::sys::{process, signal};
-use crate::plan::Plan;
+use crate::plan::{Network, Plan};
 use crate::report::{End, Limit, Outcome, Step};
+
+/// As [`launch`], in the process that serves the doors.
+pub(crate) fn launch_with(
+    plan: &Plan,
+    backend: Option<Backend>,
+    porter: Option<&mut dyn Porter>,
+) -> Result<Outcome, PlatformError> {
+    match porter {
+        Some(porter) => launch(plan, backend, None, Some(&mut Here(porter))),
+        None => launch(plan, backend, None, None),
+    }
+}
 
 /// Runs `plan` behind `backend`, or behind the strongest that works, and waits for the end.
 pub(crate) fn launch(
     plan: &Plan,
     backend: Option<Backend>,
     leash: Option<&OwnedFd>,
+    host: Option<&mut dyn Host>,
 ) -> Result<Outcome, PlatformError> {
     alone()?;
+    let mut reception = Reception { host, opened: false };
+    reception.suits(plan)?;
     if let Some(backend) = backend {
-        return launch_behind(plan, backend, leash);
+        return launch_behind(plan, backend, leash, &mut reception);
     }
     let mut refused = None;
     for backend in Backend::ALL {
@@ -56,7 +74,9 @@ pub(crate) fn launch(
         if backend == Backend::Bwrap && probe::attempt(backend).is_err() {
             continue;
         }
-        match launch_behind(plan, backend, leash) {
+        match launch_behind(plan, backend, leash, &mut reception) {
+            // Whoever serves the doors may have started threads, and expects no others.
+            other if reception.opened => return other,
             Err(error) if is_closed(&error) => refused = Some(error),
             Ok(outcome) if is_closed_inside(&outcome) => {
                 refused = None;
@@ -91,18 +111,48 @@ fn is_closed_inside(outcome: &Outcome) -> bool {
     masked
         || matches!(
             failure.step,
-            Step::Identity | Step::Hostname | Step::Loopback | Step::Root | Step::Helper
+            Step::Identity | Step::Hostname | Step::Loopback | Step::Root | Step::Network | Step::Helper
         )
 }
 
-fn launch_behind(plan: &Plan, backend: Backend, leash: Option<&OwnedFd>) -> Result<Outcome, PlatformError> {
+/// Whoever is handed the doors, and whether that has happened.
+struct Reception<'h> {
+    host: Option<&'h mut dyn Host>,
+    opened: bool,
+}
+
+impl Reception<'_> {
+    /// Doors need somebody to serve them.
+    fn suits(&self, plan: &Plan) -> Result<(), PlatformError> {
+        match (&plan.network, &self.host) {
+            (Network::Gateway(_), None) => Err(PlatformError::BadPlan {
+                reason: String::from("a network with doors needs someone who serves them"),
+            }),
+            (Network::Gateway(_), Some(_)) | (Network::None, _) => Ok(()),
+        }
+    }
+
+    fn open(&mut self, plan: &Plan, kit: Kit) -> Result<(), PlatformError> {
+        let Some(host) = &mut self.host else { return Ok(()) };
+        self.opened = true;
+        let program = plan.program.display().to_string();
+        host.take(kit).map_err(|error| PlatformError::on("serve the network of", program, error))
+    }
+}
+
+fn launch_behind(
+    plan: &Plan,
+    backend: Backend,
+    leash: Option<&OwnedFd>,
+    reception: &mut Reception<'_>,
+) -> Result<Outcome, PlatformError> {
     let begun = Instant::now();
     let landlock = landlock::level();
     if backend == Backend::Landlock && landlock == 0 {
         return Err(PlatformError::NoBackend { reason: String::from("this kernel has no Landlock") });
     }
     let group = Group::make(&plan.limits);
-    let enforcement = promise(plan, backend, landlock, group.as_ref())?;
+    let mut enforcement = promise(plan, backend, landlock, group.as_ref(), None)?;
     let signals = signal::Collected::take(&supervise::FORWARDED)
         .map_err(|error| PlatformError::on("collect", "signals", error))?;
     let arranged = relay::arrange(plan)?;
@@ -116,10 +166,15 @@ fn launch_behind(plan: &Plan, backend: Backend, leash: Option<&OwnedFd>) -> Resu
     let started = match backend {
         Backend::Native => native::start(plan, prepare()?, arranged.ends, &door)?,
         Backend::Bwrap => bwrap::start(plan, arranged.ends, &door)?,
-        Backend::Landlock => bare::start(prepare()?, arranged.ends, &door)?,
+        Backend::Landlock => bare::start(plan, prepare()?, arranged.ends, &door)?,
     };
     drop(door);
-    let finished = supervise::wait(plan, started, &signals, leash, arranged.relays)?;
+    let mut open = |kit: Kit| {
+        // Only now is it known how connections come to the doors, and so what holds.
+        enforcement = promise(plan, backend, landlock, group.as_ref(), Some(kit.way))?;
+        reception.open(plan, kit)
+    };
+    let finished = supervise::wait(plan, started, &signals, leash, arranged.relays, &mut open)?;
     if let Some((children, spared)) = brood {
         children.kill(&spared);
     }
@@ -132,9 +187,10 @@ fn promise(
     backend: Backend,
     landlock: u32,
     group: Option<&Group>,
+    way: Option<Way>,
 ) -> Result<Enforcement, PlatformError> {
     let facts = Facts::of(landlock, &plan.limits, group);
-    let enforcement = Enforcement { backend, given: facts.given(backend, plan), landlock };
+    let enforcement = Enforcement { backend, given: facts.given(backend, plan, way), landlock };
     let missing: Vec<_> =
         plan.required.iter().copied().filter(|required| !enforcement.has(*required)).collect();
     if missing.is_empty() { Ok(enforcement) } else { Err(PlatformError::Missing { backend, missing }) }

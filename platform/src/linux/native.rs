@@ -13,13 +13,13 @@ use crate::error::PlatformError;
 use crate::linux::cgroup::Door;
 use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
-use crate::linux::mounts;
 use crate::linux::sources::{Opener, Sources};
 use crate::linux::stage::Stage;
 use crate::linux::supervise::Started;
 use crate::linux::sys::process::{self, Fork};
 use crate::linux::sys::{check_int, fd, number, socket};
-use crate::plan::{Identity, Plan};
+use crate::linux::{mounts, net};
+use crate::plan::{Identity, Network, Plan};
 use crate::report::{SetupFailure, Step};
 
 /// User, mount, pid, net, ipc, uts and cgroup.
@@ -40,11 +40,11 @@ pub(crate) fn start(
     let opened = open_outside(plan, real)?;
     let (ours, theirs) = socket::pair().map_err(|error| PlatformError::on("make", "a line", error))?;
     match process::fork_into(flags(), door.birthplace()) {
-        Ok(Fork::Parent(pidfd, pid)) => Ok(Started { pidfd, pid, line: ours }),
+        Ok(Fork::Parent(pidfd, pid)) => Ok(Started { pidfd, pid, line: ours, kit: None }),
         Ok(Fork::Child) => {
             drop(ours);
             match enter(plan, opened, &theirs, door, real) {
-                Ok(()) => stage.run(theirs, stdio),
+                Ok(inward) => stage.run(theirs, stdio, inward),
                 Err(failure) => {
                     let _ = socket::send(theirs.as_fd(), &Message::Failed(failure).encode(), None);
                     process::leave(FAILED)
@@ -78,14 +78,14 @@ fn flags() -> u64 {
     NAMESPACES
 }
 
-/// Everything up to the new root.
+/// Everything up to the new root and the sockets of the network.
 fn enter(
     plan: &Plan,
     opened: Option<Sources>,
     line: &OwnedFd,
     door: &Door,
     real: (u32, u32),
-) -> Result<(), SetupFailure> {
+) -> Result<Option<OwnedFd>, SetupFailure> {
     hold_on(line, door).map_err(|error| fail(Step::Lifeline, "", &error))?;
     let sources = match opened {
         Some(sources) => sources,
@@ -97,7 +97,16 @@ fn enter(
     check_int(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) })
         .map_err(|error| fail(Step::Hostname, &plan.hostname, &error))?;
     socket::raise_loopback().map_err(|error| fail(Step::Loopback, "", &error))?;
-    mounts::build(plan, &sources, real.0 == 0)
+    mounts::build(plan, &sources, real.0 == 0)?;
+    hand_out(plan, line)
+}
+
+/// Makes the sockets of the plan's network and sends them out; the line on which more are asked for, if any are.
+pub(crate) fn hand_out(plan: &Plan, line: &OwnedFd) -> Result<Option<OwnedFd>, SetupFailure> {
+    let Network::Gateway(gateway) = &plan.network else { return Ok(None) };
+    let (kit, inward) = net::arrange(gateway)?;
+    kit.send(line.as_fd()).map_err(|error| fail(Step::Network, "line", &error))?;
+    Ok(inward)
 }
 
 fn fail(step: Step, object: &str, error: &io::Error) -> SetupFailure {

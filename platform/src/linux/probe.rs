@@ -7,12 +7,13 @@
 use std::path::PathBuf;
 
 use crate::backend::{Backend, Guarantee};
+use crate::door::Way;
 use crate::error::PlatformError;
 use crate::linux::broker::Protected;
 use crate::linux::cgroup::Group;
 use crate::linux::sys::{check, process};
 use crate::linux::{bwrap, landlock};
-use crate::plan::{Access, Code, Limits, MountOp, Place, Plan, Rights, Stdio, UnixSockets};
+use crate::plan::{Access, Code, Limits, MountOp, Network, Place, Plan, Rights, Stdio, UnixSockets};
 use crate::probe::{Probe, Tried};
 use crate::report::{End, Step};
 
@@ -40,11 +41,19 @@ impl Facts {
     }
 
     /// The promises `backend` keeps for `plan`.
-    pub(crate) fn given(self, backend: Backend, plan: &Plan) -> Vec<Guarantee> {
-        Guarantee::ALL.iter().copied().filter(|guarantee| self.holds(backend, plan, *guarantee)).collect()
+    ///
+    /// `way` is how connections come to its doors; without it, the best that `backend` knows.
+    pub(crate) fn given(self, backend: Backend, plan: &Plan, way: Option<Way>) -> Vec<Guarantee> {
+        let way = match (&plan.network, backend) {
+            (Network::None, _) => None,
+            (Network::Gateway(_), Backend::Native | Backend::Bwrap) => way.or(Some(Way::Redirected)),
+            (Network::Gateway(_), Backend::Landlock) => way.or(Some(Way::OnBehalf)),
+        };
+        let holds = |guarantee: &Guarantee| self.holds(backend, plan, way, *guarantee);
+        Guarantee::ALL.iter().copied().filter(holds).collect()
     }
 
-    fn holds(self, backend: Backend, plan: &Plan, guarantee: Guarantee) -> bool {
+    fn holds(self, backend: Backend, plan: &Plan, way: Option<Way>, guarantee: Guarantee) -> bool {
         use Guarantee as G;
         let namespaces = backend != Backend::Landlock;
         let level = |least: u32| self.landlock >= least;
@@ -60,7 +69,11 @@ impl Facts {
             G::FsTruncate => namespaces || level(3),
             // bubblewrap cannot mount without code, and without mounts nothing can.
             G::ExecOnly => backend == Backend::Native && level(1),
-            G::NetNone | G::IpcHidden | G::SyscallFilter => true,
+            // Without a network of its own, Landlock must refuse what the launcher does not connect itself.
+            G::NetNone | G::NetHosts => way != Some(Way::OnBehalf) || level(4) && self.notify,
+            G::NetPorts => way != Some(Way::PerPort),
+            G::NetNames | G::NetListen => way != Some(Way::OnBehalf),
+            G::IpcHidden | G::SyscallFilter => true,
             G::Signals | G::Teardown => namespaces || level(6),
             G::SocketsHidden => namespaces || plan.unix_sockets == UnixSockets::PairsOnly,
             G::ProtectedPaths => self.notify,
@@ -93,7 +106,7 @@ pub(crate) fn probe() -> Result<Probe, PlatformError> {
     drop(group);
     let tried = Backend::ALL.map(|backend| {
         let result = attempt(backend);
-        let given = if result.is_ok() { facts.given(backend, &trial()) } else { Vec::new() };
+        let given = if result.is_ok() { facts.given(backend, &trial(), None) } else { Vec::new() };
         Tried { backend, given, failure: result.err() }
     });
     Ok(Probe { landlock, bwrap: bwrap::find(), backends: tried.to_vec() })
@@ -101,7 +114,7 @@ pub(crate) fn probe() -> Result<Probe, PlatformError> {
 
 /// `Ok` if everything up to `execve` worked.
 pub(crate) fn attempt(backend: Backend) -> Result<(), String> {
-    let outcome = super::launch_behind(&trial(), backend, None).map_err(|error| error.to_string())?;
+    let outcome = super::launch(&trial(), Some(backend), None, None).map_err(|error| error.to_string())?;
     match outcome.end {
         End::Setup(failure) if failure.step == Step::Exec && failure.errno == libc::ENOENT => Ok(()),
         End::Setup(failure) => Err(failure.to_string()),

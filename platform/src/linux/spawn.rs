@@ -12,9 +12,11 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use libc::{c_char, c_int, c_void, pid_t};
 
 use crate::backend::Backend;
+use crate::door::Porter;
 use crate::error::PlatformError;
-use crate::linux::sys::{check_int, fd, number, process, signal};
-use crate::plan::{Pipe, Plan};
+use crate::linux::net;
+use crate::linux::sys::{check_int, fd, number, process, signal, socket};
+use crate::plan::{Network, Pipe, Plan};
 use crate::report::Outcome;
 use crate::text;
 
@@ -24,6 +26,9 @@ pub(crate) const LAUNCH: &str = "__launch";
 pub(crate) const PLAN: RawFd = 3;
 pub(crate) const LEASH: RawFd = 4;
 pub(crate) const STATUS: RawFd = 5;
+/// The line on which the sockets of a network come out, and the word that says it is there.
+pub(crate) const DOORS: RawFd = 6;
+pub(crate) const WITH_DOORS: &str = "doors";
 const STACK: usize = 64 << 10;
 
 /// A launch under way in a process of its own.
@@ -43,6 +48,10 @@ pub struct Child {
     reaped: bool,
 }
 
+/// What a launch hangs on; dropping it ends the launch at once.
+#[derive(Debug)]
+pub struct Leash(#[expect(dead_code, reason = "held, so that the launcher sees it let go")] OwnedFd);
+
 impl Child {
     /// The launcher's process number.
     #[must_use]
@@ -61,6 +70,11 @@ impl Child {
     /// Ends everything at once.
     pub fn kill(&mut self) {
         self.leash = None;
+    }
+
+    /// Hands out the leash: letting go of it ends everything, while another thread waits.
+    pub fn leash(&mut self) -> Option<Leash> {
+        self.leash.take().map(Leash)
     }
 
     /// Waits until nothing of the launch is left.
@@ -94,12 +108,30 @@ impl Drop for Child {
 /// Starts `plan` behind `backend` in a launcher process and returns at once.
 ///
 /// The calling program must call [`crate::take_over`] first thing in `main`.
-pub(crate) fn spawn(plan: &Plan, backend: Option<Backend>, pipes: [Pipe; 3]) -> Result<Child, PlatformError> {
-    let program = plan.program.display().to_string();
-    begin(plan, backend, pipes).map_err(|error| PlatformError::on("start a launcher for", program, error))
+pub(crate) fn spawn(
+    plan: &Plan,
+    backend: Option<Backend>,
+    pipes: [Pipe; 3],
+    porter: Option<&mut dyn Porter>,
+) -> Result<Child, PlatformError> {
+    let program = || plan.program.display().to_string();
+    let wrap = |error| PlatformError::on("start a launcher for", program(), error);
+    let Some(porter) = porter.filter(|_| matches!(plan.network, Network::Gateway(_))) else {
+        return begin(plan, backend, pipes, None).map_err(wrap);
+    };
+    let (ours, theirs) = socket::pair().map_err(wrap)?;
+    let child = begin(plan, backend, pipes, Some(theirs)).map_err(wrap)?;
+    net::receive_for(porter, &ours)
+        .map_err(|error| PlatformError::on("serve the network of", program(), error))?;
+    Ok(child)
 }
 
-fn begin(plan: &Plan, backend: Option<Backend>, pipes: [Pipe; 3]) -> io::Result<Child> {
+fn begin(
+    plan: &Plan,
+    backend: Option<Backend>,
+    pipes: [Pipe; 3],
+    doors: Option<OwnedFd>,
+) -> io::Result<Child> {
     let (plan_read, plan_write) = fd::pipe()?;
     let (leash_read, leash_write) = fd::pipe()?;
     let (status_read, status_write) = fd::pipe()?;
@@ -116,7 +148,11 @@ fn begin(plan: &Plan, backend: Option<Backend>, pipes: [Pipe; 3]) -> io::Result<
     }
     theirs.extend([(plan_read, PLAN), (leash_read, LEASH), (status_write, STATUS)]);
     let name = backend.map_or("auto", Backend::name);
-    let words = ["sbx", LAUNCH, name].map(OsString::from);
+    let mut words = ["sbx", LAUNCH, name].map(OsString::from).to_vec();
+    if let Some(doors) = doors {
+        theirs.push((doors, DOORS));
+        words.push(WITH_DOORS.into());
+    }
     let pid = run_own(&words, &theirs, &plan.pass_fds)?;
     drop(theirs);
     let pidfd = process::pidfd_open(pid)?;
@@ -178,7 +214,8 @@ extern "C" fn be_born(birth: *mut c_void) -> c_int {
     let birth = unsafe { &mut *birth.cast::<Birth>() };
     let arrange = || {
         birth.moves.iter().try_for_each(|(from, to)| fd::dup_onto(*from, *to))?;
-        fd::close_on_exec_from(STATUS + 1)?;
+        let next = birth.moves.iter().map(|(_, to)| to + 1).max().unwrap_or(STATUS + 1);
+        fd::close_on_exec_from(next)?;
         birth.keep.iter().try_for_each(|number| fd::keep_on_exec(*number))?;
         signal::set_mask(&birth.mask)
     };

@@ -18,10 +18,11 @@ use crate::linux::broker::Protected;
 use crate::linux::keeper::{self, Keeper};
 use crate::linux::landlock::{self, Tcp};
 use crate::linux::message::Message;
-use crate::linux::seccomp::{self, Arch, Filter, Instruction, Watch};
+use crate::linux::net::{Behalf, GO};
+use crate::linux::seccomp::{self, Arch, Filter, Inet, Instruction, Watch};
 use crate::linux::sys::{c_path, check_int, fd, number, process, signal, socket};
 use crate::linux::{caps, limits, terminal};
-use crate::plan::{Exec, Limits, MountOp, Place, Plan, Rights, Stdio, UnixSockets};
+use crate::plan::{Exec, Limits, MountOp, Network, Place, Plan, Rights, Stdio, UnixSockets};
 use crate::report::{SetupFailure, Step};
 
 /// Room for the child between its birth and `execve`; it only makes system calls there.
@@ -51,8 +52,11 @@ pub(crate) struct Stage {
     filter: Vec<Instruction>,
     watching: Vec<Instruction>,
     protected: Option<Protected>,
+    behalf: Option<Behalf>,
     trace: bool,
     brood: Option<Children>,
+    /// Whether somebody must have taken the sockets of the network first.
+    awaits_go: bool,
     mask: libc::sigset_t,
 }
 
@@ -88,17 +92,29 @@ impl Stage {
             terminal: plan.stdio == Stdio::Pty,
             surroundings,
             filter: filter.program(Arch::NATIVE),
-            watching: if protected.is_some() { filter.watching(Arch::NATIVE) } else { Vec::new() },
+            watching: if filter.is_watched() { filter.watching(Arch::NATIVE) } else { Vec::new() },
             protected,
+            behalf: None,
             trace: plan.trace,
             brood: None,
+            awaits_go: matches!(plan.network, Network::Gateway(_)),
             mask,
         })
     }
 
+    /// The same, with connections made on the command's behalf.
+    pub(crate) fn on_behalf(self, behalf: Option<Behalf>) -> Self {
+        Self { behalf, ..self }
+    }
+
     /// Takes the last steps, starts the command and stays until it has ended. Never returns.
-    pub(crate) fn run(mut self, line: OwnedFd, mut stdio: [OwnedFd; 3]) -> ! {
+    /// `inward` is where sockets of this network are asked for.
+    pub(crate) fn run(mut self, line: OwnedFd, mut stdio: [OwnedFd; 3], inward: Option<OwnedFd>) -> ! {
+        let mut early = Vec::new();
         let started = self.confine(&line, &mut stdio).and_then(|()| {
+            if self.awaits_go {
+                early = await_go(&line);
+            }
             let _ = socket::send(line.as_fd(), &Message::Starting.encode(), None);
             self.start(&stdio)
         });
@@ -107,8 +123,10 @@ impl Stage {
                 drop(stdio);
                 let protected = self.protected.take();
                 let brood = self.brood.take();
-                let keeper = Keeper { line, command, listener, protected, brood, trace: self.trace };
-                keeper.run()
+                let trace = self.trace;
+                let behalf = self.behalf.take();
+                let keeper = Keeper { line, command, listener, protected, behalf, inward, brood, trace };
+                keeper.run(&early)
             }
             Err(failure) => {
                 let _ = socket::send(line.as_fd(), &Message::Failed(failure).encode(), None);
@@ -138,7 +156,9 @@ impl Stage {
         process::prctl(libc::PR_SET_DUMPABLE, 0)
             .and_then(|_| caps::drop_all())
             .map_err(|error| fail(Step::Privileges, "", &error))?;
-        let tcp = if self.surroundings.namespaces { Tcp::Free } else { Tcp::Refused };
+        // What is done on the command's behalf is done by this process, so only the command is refused it.
+        let free = self.surroundings.namespaces || self.behalf.is_some();
+        let tcp = if free { Tcp::Free } else { Tcp::Refused };
         if self.surroundings.landlock > 0 {
             landlock::restrict(self.surroundings.landlock, &self.places, tcp)?;
         }
@@ -149,9 +169,9 @@ impl Stage {
     fn start(&self, stdio: &[OwnedFd; 3]) -> Result<(pid_t, Option<OwnedFd>), SetupFailure> {
         let program = self.program.to_string_lossy();
         let at_fork = |error: &io::Error| fail(Step::Fork, &program, error);
-        let lines = match self.protected {
-            Some(_) => Some(socket::pair().map_err(|error| at_fork(&error))?),
-            None => None,
+        let lines = match self.watching.is_empty() {
+            false => Some(socket::pair().map_err(|error| at_fork(&error))?),
+            true => None,
         };
         let mut birth = Birth {
             stage: self,
@@ -186,6 +206,22 @@ impl Stage {
     }
 }
 
+/// Waits until somebody serves the network; the signals that came meanwhile. Leaves with the supervisor.
+fn await_go(line: &OwnedFd) -> Vec<u8> {
+    let mut early = Vec::new();
+    loop {
+        let mut word = [0; 2];
+        match socket::receive(line.as_fd(), &mut word, 0) {
+            Ok((1, _)) if word[..1] == *GO => return early,
+            Ok((2, _)) if word[0] == b'S' => early.push(word[1]),
+            Ok((0, _)) => process::leave(keeper::FAILED),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => process::leave(keeper::FAILED),
+        }
+    }
+}
+
 fn fail(step: Step, object: &str, error: &io::Error) -> SetupFailure {
     SetupFailure { step, object: object.to_owned(), errno: number(error) }
 }
@@ -203,7 +239,11 @@ fn filter_for(plan: &Plan, surroundings: Surroundings, protected: Option<&Protec
     };
     Filter {
         unix: plan.unix_sockets == UnixSockets::Allowed,
-        inet: surroundings.namespaces,
+        inet: match (&plan.network, surroundings.namespaces) {
+            (Network::None | Network::Gateway(_), true) => Inet::Own,
+            (Network::None, false) => Inet::Refused,
+            (Network::Gateway(_), false) => Inet::OnBehalf,
+        },
         ipc: surroundings.namespaces,
         memory_files: plan.exec == Exec::Open,
         watch,
@@ -283,6 +323,9 @@ impl Birth<'_> {
         limits::apply(&self.stage.limits).map_err(|(_, error)| (Step::Limits, error))?;
         signal::set_default(libc::SIGPIPE);
         signal::set_mask(&self.stage.mask).map_err(|error| (Step::Fork, error))?;
+        if self.stage.behalf.is_some() && self.stage.surroundings.landlock >= landlock::TCP {
+            landlock::refuse_tcp().map_err(|error| (Step::Landlock, error))?;
+        }
         if let Some(line) = self.listener_line {
             let listener =
                 seccomp::install_watched(&self.stage.watching).map_err(|error| (Step::Broker, error))?;

@@ -11,10 +11,11 @@ use libc::{c_int, pid_t};
 
 use crate::error::PlatformError;
 use crate::linux::message::{MESSAGE_MAX, Message};
+use crate::linux::net::{Arriving, GO, Kit, kit};
 use crate::linux::relay::{self, OUTPUT_DEFAULT, Relay};
 use crate::linux::sys::{fd, process, signal, socket};
 use crate::linux::terminal::{self, Raw};
-use crate::plan::{Plan, Stdio};
+use crate::plan::{Network, Plan, Stdio};
 use crate::report::{Act, End, Limit, SetupFailure, Step};
 
 /// Signals passed on to the command.
@@ -43,6 +44,8 @@ pub(crate) struct Started {
     pub(crate) pid: pid_t,
     /// The line to its keeper.
     pub(crate) line: OwnedFd,
+    /// The sockets of its network, if they are here already.
+    pub(crate) kit: Option<Kit>,
 }
 
 /// How it ended, and what was collected.
@@ -66,6 +69,10 @@ struct Watch<'p> {
     signals: &'p signal::Collected,
     leash: Option<&'p OwnedFd>,
     relays: Vec<Relay>,
+    arriving: Arriving,
+    open: &'p mut dyn FnMut(Kit) -> Result<(), PlatformError>,
+    awaits_doors: bool,
+    given_up: Option<PlatformError>,
     raw: Option<Raw>,
     master: Option<OwnedFd>,
     deadline: Option<Instant>,
@@ -78,13 +85,15 @@ struct Watch<'p> {
     acts: Vec<Act>,
 }
 
-/// Waits for the end. When `leash` is given, its hang-up ends the launch too.
+/// Waits for the end. When `leash` is given, its hang-up ends the launch too; so does an `open` that refuses the
+/// sockets of the network.
 pub(crate) fn wait(
     plan: &Plan,
     started: Started,
     signals: &signal::Collected,
     leash: Option<&OwnedFd>,
     relays: Vec<Relay>,
+    open: &mut dyn FnMut(Kit) -> Result<(), PlatformError>,
 ) -> Result<Finished, PlatformError> {
     let deadline = plan.limits.wall.map(|wall| Instant::now() + wall);
     let mut watch = Watch {
@@ -93,6 +102,10 @@ pub(crate) fn wait(
         signals,
         leash,
         relays,
+        arriving: Arriving::default(),
+        open,
+        awaits_doors: matches!(plan.network, Network::Gateway(_)),
+        given_up: None,
         raw: None,
         master: None,
         deadline,
@@ -104,12 +117,18 @@ pub(crate) fn wait(
         starting: false,
         acts: Vec::new(),
     };
+    if let Some(kit) = watch.started.kit.take() {
+        watch.open_doors(kit);
+    }
     let outcome = watch.run();
     if outcome.is_err() {
         watch.kill();
     }
     let last = process::reap(watch.started.pid, 0);
     outcome.map_err(|error| PlatformError::on("wait for", plan.program.display().to_string(), error))?;
+    if let Some(error) = watch.given_up {
+        return Err(error);
+    }
     watch.drain();
     Ok(watch.finish(last.ok().flatten().map(|(_, status)| status)))
 }
@@ -147,11 +166,11 @@ impl Watch<'_> {
         }
     }
 
-    /// Only a terminal, and what is asked for, are waited for on the line; all else there is read at the end,
+    /// Only a terminal, the sockets of a network and what is asked for are waited for on the line; all else there is read at the end,
     /// which saves waking up.
     fn awaits_word(&self) -> bool {
         let terminal = self.plan.stdio == Stdio::Pty && self.master.is_none();
-        (terminal || self.plan.trace) && self.failure.is_none()
+        (terminal || self.awaits_doors || self.plan.trace) && self.failure.is_none()
     }
 
     /// Milliseconds until the next thing that happens by itself.
@@ -179,23 +198,41 @@ impl Watch<'_> {
     fn listen(&mut self) -> io::Result<bool> {
         let mut buffer = [0; MESSAGE_MAX];
         let flags = libc::MSG_DONTWAIT;
-        let (length, extra) = match socket::receive(self.started.line.as_fd(), &mut buffer, flags) {
+        let (length, extra) = match socket::receive_many(self.started.line.as_fd(), &mut buffer, flags) {
             Ok((0, _)) => return Ok(false),
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             Err(error) if error.raw_os_error() == Some(libc::ECONNRESET) => return Ok(false),
             Err(error) => return Err(error),
         };
+        if buffer[0] == kit::MARK {
+            if let Some(kit) = self.arriving.add(&buffer[..length], extra) {
+                self.open_doors(kit);
+            }
+            return Ok(true);
+        }
         match Message::decode(&buffer[..length]) {
             Some(Message::Ended(status)) => self.end = Some(self.meaning(status)),
             Some(Message::Failed(failure)) => self.failure = Some(failure),
-            Some(Message::Terminal) => self.attach(extra)?,
+            Some(Message::Terminal) => self.attach(extra.into_iter().next())?,
             Some(Message::Asked(act)) if self.acts.len() < ACTS_MAX => self.acts.push(act),
             Some(Message::Asked(_)) => {}
             Some(Message::Starting) => self.starting = true,
             None => {}
         }
         Ok(true)
+    }
+
+    /// Hands the sockets over and lets the stage go on, or ends everything.
+    fn open_doors(&mut self, kit: Kit) {
+        self.awaits_doors = false;
+        match (self.open)(kit) {
+            Ok(()) => drop(socket::send(self.started.line.as_fd(), GO, None)),
+            Err(error) => {
+                self.given_up = Some(error);
+                self.kill();
+            }
+        }
     }
 
     fn meaning(&self, status: c_int) -> End {

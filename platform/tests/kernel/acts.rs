@@ -62,7 +62,7 @@ fn one(words: &[&str]) -> String {
         ["flood"] => done(flood()),
         ["grow", path] => done(fs::write(path, vec![0; 4 << 20])),
         ["crowd", number] => crowd(number.parse().unwrap_or(0)),
-        other => format!("unknown act {other:?}"),
+        other => crate::network::act(other).unwrap_or_else(|| format!("unknown act {other:?}")),
     }
 }
 

@@ -42,7 +42,7 @@ fn marked(marker: &str) -> Vec<String> {
 }
 
 /// Whether nothing with `marker` is left within two seconds.
-fn gone(marker: &str) -> bool {
+pub(crate) fn gone(marker: &str) -> bool {
     let until = Instant::now() + Duration::from_secs(2);
     while Instant::now() < until {
         if marked(marker).is_empty() {
@@ -124,7 +124,7 @@ fn daemon(world: &World) -> Verdict {
 /// Launches the plan in a file and waits; the process that gets killed.
 pub(crate) fn launch_and_wait(words: &[String]) -> ExitCode {
     let plan = text::parse(&std::fs::read_to_string(&words[1]).unwrap()).unwrap();
-    let _ = sbx_platform::launch(&plan, Backend::from_name(&words[0]));
+    let _ = sbx_platform::launch(&plan, Backend::from_name(&words[0]), None);
     ExitCode::SUCCESS
 }
 
@@ -156,7 +156,7 @@ fn killed(world: &World) -> Verdict {
 fn pipes(world: &World) -> Verdict {
     let mut plan = world.plan(&["copy-input"]);
     plan.stdio = Stdio::Inherit;
-    let mut child = sbx_platform::spawn(&plan, Some(world.backend), [Pipe::New; 3]).unwrap();
+    let mut child = sbx_platform::spawn(&plan, Some(world.backend), [Pipe::New; 3], None).unwrap();
     child.stdin.take().unwrap().write_all(b"through the fence").unwrap();
     let mut answer = String::new();
     child.stdout.take().unwrap().read_to_string(&mut answer).unwrap();
@@ -171,7 +171,7 @@ fn let_go(world: &World) -> Verdict {
     let marker = format!("let-go-{}-{}", std::process::id(), world.backend);
     let mut plan = world.plan(&["sleep", &marker]);
     plan.stdio = Stdio::Inherit;
-    let mut child = sbx_platform::spawn(&plan, Some(world.backend), [Pipe::New; 3]).unwrap();
+    let mut child = sbx_platform::spawn(&plan, Some(world.backend), [Pipe::New; 3], None).unwrap();
     let until = Instant::now() + Duration::from_secs(5);
     while marked(&marker).is_empty() && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(5));
@@ -191,7 +191,7 @@ fn terminal(world: &World) -> Verdict {
     plan.program = "/usr/bin/sh".into();
     let script = "test -t 0 && test -t 1 && test -t 2 && tty && echo x > /dev/tty";
     plan.argv = ["sh", "-c", script].map(Into::into).to_vec();
-    let mut child = sbx_platform::spawn(&plan, Some(world.backend), [Pipe::New; 3]).unwrap();
+    let mut child = sbx_platform::spawn(&plan, Some(world.backend), [Pipe::New; 3], None).unwrap();
     let mut said = String::new();
     child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     let outcome = child.wait().unwrap();

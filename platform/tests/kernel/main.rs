@@ -8,9 +8,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot prepare its world has failed")]
 
 mod acts;
+mod attacks;
 mod cases;
 mod endings;
 mod ladder;
+mod network;
 mod support;
 
 use std::os::unix::process::CommandExt;
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
     match words.get(1).map(String::as_str) {
         Some("act") => return ExitCode::from(acts::run(&words[2..])),
         Some("launch-and-wait") => return endings::launch_and_wait(&words[2..]),
+        Some("launch-and-serve") => return network::launch_and_serve(&words[2..]),
         Some("probe") => return ladder::print_probe(),
         _ => {}
     }
@@ -43,15 +46,23 @@ fn main() -> ExitCode {
 fn run_all(tally: &mut Tally) {
     let who = if support::is_root() { "root" } else { "user" };
     for backend in Backend::ALL {
-        for (name, case) in cases::ALL.iter().chain(endings::ALL) {
+        for (name, case) in cases::ALL.iter().chain(endings::ALL).chain(network::ALL) {
+            if !wanted(&format!("{who} {backend} {name}")) {
+                continue;
+            }
             let world = World::new(backend);
             let verdict = case(&world);
             tally.count(&format!("{who} {backend} {name}"), &verdict);
         }
     }
-    for (name, case) in ladder::ALL {
+    for (name, case) in ladder::ALL.iter().filter(|(name, _)| wanted(&format!("{who} {name}"))) {
         tally.count(&format!("{who} {name}"), &case());
     }
+}
+
+/// Whether the case is among those asked for: `SBX_KERNEL_ONLY` is a part of its name.
+fn wanted(name: &str) -> bool {
+    std::env::var("SBX_KERNEL_ONLY").map_or(true, |part| name.contains(&part))
 }
 
 /// Runs this program again as someone without privileges.

@@ -147,7 +147,7 @@ impl World {
     }
 
     pub(crate) fn launch(&self, plan: &Plan) -> Result<Outcome, PlatformError> {
-        sbx_platform::launch(plan, Some(self.backend))
+        sbx_platform::launch(plan, Some(self.backend), None)
     }
 
     /// What the probe said about `act`.

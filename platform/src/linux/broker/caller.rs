@@ -6,10 +6,10 @@
 
 use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::listener::Call;
-use crate::linux::sys::{check, errno, fd};
+use crate::linux::sys::{check, errno, fd, process};
 
 /// Longest name, its end included.
 const NAME_MAX: usize = 4096;
@@ -46,6 +46,27 @@ impl<'c> Caller<'c> {
             have += length;
         }
         Err(errno(libc::ENAMETOOLONG))
+    }
+
+    /// A copy of the caller's descriptor `number`: the very same socket or file.
+    pub(super) fn descriptor(&self, number: i32) -> io::Result<OwnedFd> {
+        let thread = self.thread() as i32;
+        // A thread that does not lead its process has a descriptor only since Linux 6.9.
+        let pidfd = process::pidfd_open(thread)
+            .or_else(|_| process::pidfd_open_thread(thread))
+            .or_else(|_| process::pidfd_open(self.leader()?))?;
+        process::copy_descriptor(&pidfd, number)
+    }
+
+    /// The process a thread belongs to, where the kernel does not know threads by descriptor.
+    fn leader(&self) -> io::Result<i32> {
+        let proc = fd::open(fd::cwd(), c"/proc", libc::O_PATH, 0)?;
+        self.status(proc.as_fd(), "Tgid")?.parse().map_err(|_| errno(libc::ESRCH))
+    }
+
+    /// `length` bytes at `address`, all of them.
+    pub(super) fn bytes(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
+        if self.read(address, buffer)? == buffer.len() { Ok(()) } else { Err(errno(libc::EFAULT)) }
     }
 
     fn read(&self, address: u64, buffer: &mut [u8]) -> io::Result<usize> {

@@ -105,7 +105,7 @@ impl<'l> Listener<'l> {
     }
 
     /// Whether the caller still waits.
-    fn is_valid(&self, call: &Call) -> bool {
+    pub(super) fn is_valid(&self, call: &Call) -> bool {
         // SAFETY: IS_VALID reads one 64-bit number.
         unsafe { libc::ioctl(self.line.as_raw_fd(), IS_VALID as _, &raw const call.id) == 0 }
     }

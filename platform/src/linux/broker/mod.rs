@@ -9,6 +9,7 @@
 
 mod caller;
 mod listener;
+mod network;
 mod perform;
 mod protect;
 mod resolve;
@@ -21,32 +22,41 @@ use std::os::fd::BorrowedFd;
 use libc::c_int;
 
 pub(crate) use protect::Protected;
+pub(crate) use trace::Trace;
 
-use crate::linux::sys::number;
+use crate::linux::net::Behalf;
+use crate::linux::sys::{errno, number};
 use crate::report::Verb;
 use caller::Caller;
 use listener::{Answer, Call, Listener};
+use network::Network;
 use perform::Hands;
-use trace::Trace;
 
 /// Answers watched calls.
 #[derive(Debug)]
 pub(crate) struct Broker<'k> {
     listener: Listener<'k>,
-    hands: Hands<'k>,
+    hands: Option<Hands<'k>>,
+    network: Option<Network>,
     trace: Trace<'k>,
 }
 
 impl<'k> Broker<'k> {
-    /// A broker for `protected` on this line, which tells on `told` what was refused, or all that is asked for.
+    /// A broker on this line for protected names, for connections on the command's behalf, or for both.
     pub(crate) fn new(
         line: BorrowedFd<'k>,
-        protected: &'k Protected,
-        told: BorrowedFd<'k>,
-        all: bool,
+        protected: Option<&'k Protected>,
+        behalf: Option<Behalf>,
+        trace: Trace<'k>,
     ) -> std::io::Result<Self> {
         let listener = Listener::new(line);
-        Ok(Self { listener, hands: Hands::new(protected)?, trace: Trace::new(told, all) })
+        let hands = protected.map(Hands::new).transpose()?;
+        Ok(Self { listener, hands, network: behalf.map(Network::new), trace })
+    }
+
+    /// What connects on the command's behalf, if anything does.
+    pub(crate) fn behalf(&self) -> Option<&Behalf> {
+        self.network.as_ref().map(Network::behalf)
     }
 
     /// Takes one call off the line and answers it.
@@ -60,20 +70,29 @@ impl<'k> Broker<'k> {
     /// Performs `call`; `None` when someone else will answer.
     fn decide(&mut self, call: &Call) -> Option<Answer> {
         let caller = Caller::of(call);
-        if opens_for_reading(call) {
-            self.trace.note(call, &caller, self.hands.resolver(), Verb::Read);
-            // Nothing is decided here: the kernel's own rules hold for reading.
-            return Some(Answer::Continue);
-        }
-        let result = self.dispatch(call, &caller);
-        if result.is_ok() && self.hands.made_a_start() {
-            self.trace.note(call, &caller, self.hands.resolver(), Verb::Made);
-        }
-        if let Err(error) = &result
-            && matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EROFS))
-        {
-            self.trace.note(call, &caller, self.hands.resolver(), trace::verb(call));
-        }
+        let result = match (&mut self.network, &mut self.hands) {
+            (Some(network), _) if network::is_network(call) => {
+                network.perform(call, &caller, || self.listener.is_valid(call))
+            }
+            (_, Some(hands)) => {
+                if opens_for_reading(call) {
+                    self.trace.note(call, &caller, hands.resolver(), Verb::Read);
+                    // Nothing is decided here: the kernel's own rules hold for reading.
+                    return Some(Answer::Continue);
+                }
+                let result = dispatch(hands, call, &caller);
+                if result.is_ok() && hands.made_a_start() {
+                    self.trace.note(call, &caller, hands.resolver(), Verb::Made);
+                }
+                if let Err(error) = &result
+                    && matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EROFS))
+                {
+                    self.trace.note(call, &caller, hands.resolver(), trace::verb(call));
+                }
+                result
+            }
+            (_, None) => Err(errno(libc::ENOSYS)),
+        };
         Some(match result {
             Ok(Done::Nothing) => Answer::Value(0),
             Ok(Done::Open(file, flags)) => Answer::Descriptor(file, flags),
@@ -85,38 +104,38 @@ impl<'k> Broker<'k> {
             Err(error) => Answer::Error(number(&error)),
         })
     }
+}
 
-    fn dispatch(&mut self, call: &Call, caller: &Caller<'_>) -> std::io::Result<Done> {
-        let hands = &mut self.hands;
-        let a = |index: usize| call.argument(index);
-        let here = libc::AT_FDCWD;
-        match call.name() {
-            "open" => hands.open(caller, here, a(0), a(1) as c_int, a(2) as u32),
-            "openat" => hands.open(caller, a(0) as c_int, a(1), a(2) as c_int, a(3) as u32),
-            "creat" => {
-                hands.open(caller, here, a(0), libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, a(1) as u32)
-            }
-            "mkdir" => hands.mkdir(caller, here, a(0), a(1) as u32),
-            "mkdirat" => hands.mkdir(caller, a(0) as c_int, a(1), a(2) as u32),
-            "mknod" => hands.mknod(caller, here, a(0), a(1) as u32),
-            "mknodat" => hands.mknod(caller, a(0) as c_int, a(1), a(2) as u32),
-            "rename" => hands.rename(caller, (here, a(0)), (here, a(1)), 0),
-            "renameat" => hands.rename(caller, (a(0) as c_int, a(1)), (a(2) as c_int, a(3)), 0),
-            "renameat2" => hands.rename(caller, (a(0) as c_int, a(1)), (a(2) as c_int, a(3)), a(4) as u32),
-            "link" => hands.link(caller, (here, a(0)), (here, a(1)), 0),
-            "linkat" => hands.link(caller, (a(0) as c_int, a(1)), (a(2) as c_int, a(3)), a(4) as c_int),
-            "symlink" => hands.symlink(caller, a(0), here, a(1)),
-            "symlinkat" => hands.symlink(caller, a(0), a(1) as c_int, a(2)),
-            "truncate" => hands.truncate(caller, a(0), a(1) as i64),
-            "unlink" => hands.unlink(caller, here, a(0), 0),
-            "unlinkat" => hands.unlink(caller, a(0) as c_int, a(1), a(2) as c_int),
-            "rmdir" => hands.unlink(caller, here, a(0), libc::AT_REMOVEDIR),
-            "umask" => {
-                hands.forget_masks();
-                Ok(Done::Continue)
-            }
-            _ => Err(std::io::Error::from_raw_os_error(libc::ENOSYS)),
+/// Performs a call about names.
+fn dispatch(hands: &mut Hands<'_>, call: &Call, caller: &Caller<'_>) -> std::io::Result<Done> {
+    let a = |index: usize| call.argument(index);
+    let here = libc::AT_FDCWD;
+    match call.name() {
+        "open" => hands.open(caller, here, a(0), a(1) as c_int, a(2) as u32),
+        "openat" => hands.open(caller, a(0) as c_int, a(1), a(2) as c_int, a(3) as u32),
+        "creat" => {
+            hands.open(caller, here, a(0), libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC, a(1) as u32)
         }
+        "mkdir" => hands.mkdir(caller, here, a(0), a(1) as u32),
+        "mkdirat" => hands.mkdir(caller, a(0) as c_int, a(1), a(2) as u32),
+        "mknod" => hands.mknod(caller, here, a(0), a(1) as u32),
+        "mknodat" => hands.mknod(caller, a(0) as c_int, a(1), a(2) as u32),
+        "rename" => hands.rename(caller, (here, a(0)), (here, a(1)), 0),
+        "renameat" => hands.rename(caller, (a(0) as c_int, a(1)), (a(2) as c_int, a(3)), 0),
+        "renameat2" => hands.rename(caller, (a(0) as c_int, a(1)), (a(2) as c_int, a(3)), a(4) as u32),
+        "link" => hands.link(caller, (here, a(0)), (here, a(1)), 0),
+        "linkat" => hands.link(caller, (a(0) as c_int, a(1)), (a(2) as c_int, a(3)), a(4) as c_int),
+        "symlink" => hands.symlink(caller, a(0), here, a(1)),
+        "symlinkat" => hands.symlink(caller, a(0), a(1) as c_int, a(2)),
+        "truncate" => hands.truncate(caller, a(0), a(1) as i64),
+        "unlink" => hands.unlink(caller, here, a(0), 0),
+        "unlinkat" => hands.unlink(caller, a(0) as c_int, a(1), a(2) as c_int),
+        "rmdir" => hands.unlink(caller, here, a(0), libc::AT_REMOVEDIR),
+        "umask" => {
+            hands.forget_masks();
+            Ok(Done::Continue)
+        }
+        _ => Err(errno(libc::ENOSYS)),
     }
 }
 

@@ -24,7 +24,7 @@ const FEW: usize = 64;
 
 /// Tells of files.
 #[derive(Debug)]
-pub(super) struct Trace<'k> {
+pub(crate) struct Trace<'k> {
     line: BorrowedFd<'k>,
     /// Whether everything is told, or refusals only.
     all: bool,
@@ -32,7 +32,7 @@ pub(super) struct Trace<'k> {
 }
 
 impl<'k> Trace<'k> {
-    pub(super) fn new(line: BorrowedFd<'k>, all: bool) -> Self {
+    pub(crate) fn new(line: BorrowedFd<'k>, all: bool) -> Self {
         Self { line, all, told: HashSet::new() }
     }
 

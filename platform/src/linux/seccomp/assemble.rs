@@ -5,7 +5,7 @@
 //! [`super::policy`].
 //! Invariant: the result depends on nothing but the input, so the same plan gives the same program.
 
-use super::policy::{Action, Check};
+use super::policy::{Action, Check, Inet};
 
 /// Allow the call.
 pub(super) const ALLOW: u32 = 0x7fff_0000;
@@ -211,30 +211,35 @@ const MAKING: u32 = 0x40_0040;
 /// Set-user-ID and set-group-ID.
 const SET_ID: u32 = 0o6000;
 
-/// Families and kinds of sockets: UNIX and IP where allowed, route netlink, nothing else.
-fn socket(unix: bool, inet: bool) -> Vec<Instruction> {
+/// Families and kinds of sockets: UNIX and IP where allowed, route netlink in a network of one's own, nothing else.
+fn socket(unix: bool, inet: Inet) -> Vec<Instruction> {
     let family = plain(RETURN, error(libc::EAFNOSUPPORT));
     let refuse = plain(RETURN, error(libc::EPERM));
     let allow = plain(RETURN, ALLOW);
+    // On the host's network: no netlink, no datagrams.
+    let (netlink, datagrams, datagram_protocol) = match inet {
+        Inet::Refused | Inet::Own => (11, 0, 0),
+        Inet::OnBehalf => (12, 6, 3),
+    };
     vec![
         plain(LOAD, at_argument(0)),
         branch(JEQ, 1, 0, 1),
         if unix { allow } else { refuse },
         branch(JEQ, 16, 0, 3),
         plain(LOAD, at_argument(2)),
-        branch(JEQ, 0, 11, 0),
+        branch(JEQ, 0, netlink, 0),
         family,
         branch(JEQ, 2, 1, 0),
         branch(JEQ, 10, 0, 9),
         plain(LOAD, at_argument(1)),
         plain(AND, 0xf),
         branch(JEQ, 1, 1, 0),
-        branch(JEQ, 2, 0, 6),
+        branch(JEQ, 2, datagrams, 6),
         plain(LOAD, at_argument(2)),
         branch(JEQ, 0, 2, 0),
         branch(JEQ, 6, 1, 0),
-        branch(JEQ, 17, 0, 3),
-        if inet { allow } else { refuse },
+        branch(JEQ, 17, datagram_protocol, 3),
+        if inet == Inet::Refused { refuse } else { allow },
         family,
         refuse,
         plain(RETURN, error(libc::EPROTONOSUPPORT)),

@@ -14,7 +14,7 @@ use std::os::fd::OwnedFd;
 use libc::c_ulong;
 
 pub(crate) use assemble::Instruction;
-pub(crate) use policy::{Filter, Watch};
+pub(crate) use policy::{Filter, Inet, Watch};
 pub(crate) use table::{Arch, name_of};
 
 use crate::linux::sys::{check, fd};
@@ -105,8 +105,14 @@ mod tests {
         (code, bytes[2], bytes[3], u32::from_ne_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]))
     }
 
-    const CLOSED: Filter =
-        Filter { unix: false, inet: true, ipc: true, memory_files: false, watch: Watch::Off, trace: false };
+    const CLOSED: Filter = Filter {
+        unix: false,
+        inet: Inet::Own,
+        ipc: true,
+        memory_files: false,
+        watch: Watch::Off,
+        trace: false,
+    };
     const ALLOW: u32 = 0x7fff_0000;
     const NOTIFY: u32 = 0x7fc0_0000;
 
@@ -115,7 +121,7 @@ mod tests {
         all[..arguments.len()].copy_from_slice(arguments);
         let seen = Seen { arch: arch.audit(), number, arguments: all };
         let first = run(&filter.program(arch), &seen);
-        if filter.watch == Watch::Off {
+        if !filter.is_watched() {
             return first;
         }
         stricter(run(&filter.watching(arch), &seen), first)
@@ -176,8 +182,39 @@ mod tests {
         for family in [17, 38, 40, 31, 29, 15, 44] {
             assert_eq!(socket(family, 1, 0), refused(libc::EAFNOSUPPORT), "family {family}");
         }
-        let shut = Filter { inet: false, ..CLOSED };
+        let shut = Filter { inet: Inet::Refused, ..CLOSED };
         assert_eq!(ask(shut, Arch::X86_64, 41, &[2, 1, 0]), refused(libc::EPERM));
+    }
+
+    #[test]
+    fn on_behalf_there_are_only_streams_and_the_broker_connects_them() {
+        let behalf = Filter { inet: Inet::OnBehalf, ..CLOSED };
+        let ask = |number, arguments: &[u64]| ask(behalf, Arch::X86_64, number, arguments);
+        for family in [2, 10] {
+            assert_eq!(ask(41, &[family, 1 | 0x80800, 0]), ALLOW);
+            assert_eq!(ask(41, &[family, 1, 6]), ALLOW);
+            assert_eq!(ask(41, &[family, 2, 0]), refused(libc::EPERM));
+            assert_eq!(ask(41, &[family, 2, 17]), refused(libc::EPERM));
+            assert_eq!(ask(41, &[family, 3, 6]), refused(libc::EPERM));
+            for protocol in [17, 132, 256, 262] {
+                assert_eq!(ask(41, &[family, 1, protocol]), refused(libc::EPROTONOSUPPORT));
+            }
+        }
+        for family in [15, 16, 17, 29, 31, 38, 40, 43, 44] {
+            assert_eq!(ask(41, &[family, 3, 0]), refused(libc::EAFNOSUPPORT), "family {family}");
+        }
+        for number in [42, 49, 50] {
+            assert_eq!(ask(number, &[]), NOTIFY, "call {number}");
+        }
+        for (number, flags) in [(44, 3), (46, 2), (307, 3)] {
+            let mut arguments = [0; 6];
+            assert_eq!(ask(number, &arguments), ALLOW);
+            arguments[flags] = 0x2000_4000 | 7 << 32;
+            assert_eq!(ask(number, &arguments), refused(libc::EPERM), "call {number}");
+        }
+        assert_eq!(ask(438, &[]), refused(libc::EPERM));
+        assert_eq!(ask(310, &[]), refused(libc::EPERM));
+        assert_eq!(ask(257, &[0, 0, 0o101, 0o644]), ALLOW);
     }
 
     #[test]

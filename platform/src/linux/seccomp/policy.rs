@@ -30,7 +30,7 @@ pub(super) enum Check {
     /// No device nodes and no set-ID mode.
     Node { mode: u32 },
     /// Socket families and kinds.
-    Socket { unix: bool, inet: bool },
+    Socket { unix: bool, inet: Inet },
 }
 
 /// All namespace flags of `clone`.
@@ -82,11 +82,34 @@ const NODES: [(&str, u32); 2] = [("mknod", 1), ("mknodat", 2)];
 /// Calls that take a name away.
 const REMOVING: [&str; 3] = ["unlink", "unlinkat", "rmdir"];
 
+/// Calls that give a socket an address or another end; they are performed on the caller's behalf.
+const CONNECTING: [&str; 3] = ["connect", "bind", "listen"];
+
+/// Calls that can connect a socket while sending, and where their flags are.
+const SENDING: [(&str, u32); 3] = [("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3)];
+
+/// `MSG_FASTOPEN`: connect while sending.
+const FAST_OPEN: u32 = 0x2000_0000;
+
+/// How the broker takes a copy of a caller's socket.
+const TAKING: &str = "pidfd_getfd";
+
 /// How the broker reads names from its callers.
 const READING: &str = "process_vm_readv";
 
 /// How the broker resolves them; its arguments lie in memory, so that no other may use it.
 const RESOLVING: &str = "openat2";
+
+/// Which IP sockets can be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Inet {
+    /// None: there is no network of one's own.
+    Refused,
+    /// Streams and datagrams, in a network namespace of one's own.
+    Own,
+    /// Streams that the broker connects, in the host's network.
+    OnBehalf,
+}
 
 /// What the broker is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,8 +127,8 @@ pub(crate) enum Watch {
 pub(crate) struct Filter {
     /// Whether UNIX sockets can be made.
     pub(crate) unix: bool,
-    /// Whether IP sockets can be made: only in a network namespace of one's own.
-    pub(crate) inet: bool,
+    /// Which IP sockets can be made.
+    pub(crate) inet: Inet,
     /// Whether shared memory, semaphores and queues can be used: only in an ipc namespace of one's own.
     pub(crate) ipc: bool,
     /// Whether files in anonymous memory can be made.
@@ -121,7 +144,7 @@ impl Filter {
     pub(crate) fn program(self, arch: Arch) -> Vec<Instruction> {
         let mut rules = Rules::new(arch);
         for refusal in REFUSED {
-            let calls = refusal.calls.iter().filter(|call| !(self.is_watched() && call.name == READING));
+            let calls = refusal.calls.iter().filter(|call| !self.is_for_broker(call.name));
             calls.for_each(|call| rules.add_number(call.number(arch), refusal_of(refusal)));
         }
         self.look_at(&mut rules);
@@ -133,10 +156,25 @@ impl Filter {
     pub(crate) fn watching(self, arch: Arch) -> Vec<Instruction> {
         let mut rules = Rules::new(arch);
         for refusal in REFUSED {
-            let reading = refusal.calls.iter().filter(|call| call.name == READING);
-            reading.for_each(|call| rules.add_number(call.number(arch), refusal_of(refusal)));
+            let kept = refusal.calls.iter().filter(|call| self.is_for_broker(call.name));
+            kept.for_each(|call| rules.add_number(call.number(arch), refusal_of(refusal)));
         }
         rules.add(RESOLVING, Action::Return(error(libc::ENOSYS)));
+        if self.watch != Watch::Off {
+            self.watch_names(&mut rules);
+        }
+        if self.inet == Inet::OnBehalf {
+            CONNECTING.iter().for_each(|name| rules.add(name, Action::Return(NOTIFY)));
+        }
+        // The broker reads names from the caller's memory, so callers stay readable; and it acts with the
+        // rights of the launch, so that no caller may believe it has fewer.
+        rules.add("prctl", none_of(0, SET_DUMPABLE, error(0)));
+        rules.add("landlock_create_ruleset", Action::Return(error(libc::EOPNOTSUPP)));
+        rules.assemble(Action::Return(ALLOW))
+    }
+
+    /// Calls about names that the broker is asked about.
+    fn watch_names(self, rules: &mut Rules) {
         let ask = Action::Return(NOTIFY);
         for (name, flags) in OPENING {
             let (changing, otherwise) = (CHANGING | MAKING, NOTIFY);
@@ -151,16 +189,16 @@ impl Filter {
         if self.watch == Watch::MakingAndRemoving {
             REMOVING.iter().for_each(|name| rules.add(name, ask));
         }
-        // The broker reads names from the caller's memory, so callers stay readable; and it acts with the
-        // rights of the launch, so that no caller may believe it has fewer.
-        rules.add("prctl", none_of(0, SET_DUMPABLE, error(0)));
-        rules.add("landlock_create_ruleset", Action::Return(error(libc::EOPNOTSUPP)));
-        rules.assemble(Action::Return(ALLOW))
     }
 
     /// Whether there is a broker.
-    fn is_watched(self) -> bool {
-        self.watch != Watch::Off
+    pub(crate) fn is_watched(self) -> bool {
+        self.watch != Watch::Off || self.inet == Inet::OnBehalf
+    }
+
+    /// Whether a call that is otherwise refused is one the broker needs.
+    fn is_for_broker(self, name: &str) -> bool {
+        self.is_watched() && name == READING || self.inet == Inet::OnBehalf && name == TAKING
     }
 
     /// Calls whose arguments decide, or that only some plans refuse.
@@ -177,6 +215,9 @@ impl Filter {
         rules.add("prlimit64", Action::Look(Check::OneOf { argument: 0, values: &[0] }));
         rules.add("personality", Action::Look(Check::OneOf { argument: 0, values: PERSONALITIES }));
         rules.add("socket", Action::Look(Check::Socket { unix: self.unix, inet: self.inet }));
+        if self.inet == Inet::OnBehalf {
+            SENDING.iter().for_each(|(name, flags)| rules.add(name, bits(*flags, FAST_OPEN)));
+        }
         if !self.is_watched() {
             rules.add(RESOLVING, gone);
         }

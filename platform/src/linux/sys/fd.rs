@@ -123,6 +123,12 @@ pub(crate) fn set_blocking(fd: RawFd) -> io::Result<()> {
     check_int(unsafe { libc::fcntl(fd, libc::F_SETFL, flags & !libc::O_NONBLOCK) }).map(drop)
 }
 
+/// Whether reads and writes on `fd` return at once.
+pub(crate) fn is_nonblocking(fd: RawFd) -> io::Result<bool> {
+    // SAFETY: plain integers; a bad descriptor is reported by the kernel.
+    check_int(unsafe { libc::fcntl(fd, libc::F_GETFL) }).map(|flags| flags & libc::O_NONBLOCK != 0)
+}
+
 /// A pipe: the reading and the writing end.
 pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];

@@ -5,6 +5,8 @@
 //! Invariant: every function here is safe to call with any arguments; a bad one gives an error.
 
 pub(crate) mod fd;
+pub(crate) mod inet;
+pub(crate) mod memory;
 pub(crate) mod mount;
 pub(crate) mod process;
 pub(crate) mod signal;

@@ -130,6 +130,12 @@ pub(crate) fn new_session() -> io::Result<()> {
     check_int(unsafe { libc::setsid() }).map(drop)
 }
 
+/// Moves this process into a new network namespace.
+pub(crate) fn new_network() -> io::Result<()> {
+    // SAFETY: a plain integer; only this process is concerned.
+    check_int(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
+}
+
 /// Effective user and group number.
 pub(crate) fn ids() -> (u32, u32) {
     // SAFETY: takes nothing and cannot fail.
@@ -149,6 +155,19 @@ pub(crate) fn own_pid() -> pid_t {
 pub(crate) fn pidfd_open(pid: pid_t) -> io::Result<OwnedFd> {
     // SAFETY: plain integers.
     fd::own(check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })?)
+}
+
+/// A pidfd for any thread.
+pub(crate) fn pidfd_open_thread(thread: pid_t) -> io::Result<OwnedFd> {
+    const THREAD: c_int = libc::O_EXCL;
+    // SAFETY: plain integers.
+    fd::own(check(unsafe { libc::syscall(libc::SYS_pidfd_open, thread, THREAD) })?)
+}
+
+/// A copy of another process's descriptor.
+pub(crate) fn copy_descriptor(pidfd: &OwnedFd, number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: plain integers; the kernel checks whether this process may.
+    fd::own(check(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), number, 0) })?)
 }
 
 /// Sets the soft and hard limit of `resource`, clamped to the hard limit in force.

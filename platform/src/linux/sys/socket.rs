@@ -1,6 +1,6 @@
 //! Socket pairs that carry small messages and descriptors.
 //!
-//! Answers for one message per packet, with at most one descriptor attached. It leaves the meaning of the
+//! Answers for one message per packet, with one or many descriptors attached. It leaves the meaning of the
 //! bytes to [`crate::report`] and the broker.
 //! Invariant: a received descriptor is close-on-exec and owned by the receiver.
 
@@ -71,6 +71,59 @@ pub(crate) fn receive(
     number.copy_from_slice(&control.0[16..20]);
     let extra = (attached == 20).then(|| fd::own(c_long::from(i32::from_ne_bytes(number)))).transpose()?;
     Ok((usize::try_from(length).unwrap_or(0), extra))
+}
+
+/// Room for many descriptors.
+const MANY: usize = 64;
+
+/// A control message of `MANY` descriptors, aligned as the kernel wants it.
+#[repr(C, align(8))]
+struct Controls([u8; 16 + 4 * MANY]);
+
+/// Sends one message with copies of at most [`MANY`] descriptors attached.
+pub(crate) fn send_many(line: BorrowedFd<'_>, bytes: &[u8], extras: &[RawFd]) -> io::Result<()> {
+    let length = 16 + 4 * extras.len();
+    let mut control = Controls([0; 16 + 4 * MANY]);
+    if length > control.0.len() {
+        return Err(io::Error::from_raw_os_error(libc::E2BIG));
+    }
+    control.0[..8].copy_from_slice(&(length as u64).to_ne_bytes());
+    control.0[8..12].copy_from_slice(&libc::SOL_SOCKET.to_ne_bytes());
+    control.0[12..16].copy_from_slice(&libc::SCM_RIGHTS.to_ne_bytes());
+    for (at, extra) in extras.iter().enumerate() {
+        control.0[16 + 4 * at..20 + 4 * at].copy_from_slice(&extra.to_ne_bytes());
+    }
+    let mut vector = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    let mut header = header(&mut vector, &mut Control([0; 24]));
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = if extras.is_empty() { 0 } else { length.next_multiple_of(8) as _ };
+    // SAFETY: the header points at `vector` and `control`, which outlive the call; the kernel only reads them.
+    check(unsafe { libc::sendmsg(line.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL) } as c_long)
+        .map(drop)
+}
+
+/// As [`receive`], with all descriptors that came along, at most [`MANY`].
+pub(crate) fn receive_many(
+    line: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    flags: c_int,
+) -> io::Result<(usize, Vec<OwnedFd>)> {
+    let mut vector = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    let mut control = Controls([0; 16 + 4 * MANY]);
+    let mut header = header(&mut vector, &mut Control([0; 24]));
+    header.msg_control = control.0.as_mut_ptr().cast();
+    header.msg_controllen = control.0.len() as _;
+    let flags = flags | libc::MSG_CMSG_CLOEXEC;
+    // SAFETY: the header points at `vector` and `control`, both writable for the lengths given in it.
+    let length = check(unsafe { libc::recvmsg(line.as_raw_fd(), &raw mut header, flags) } as c_long)?;
+    let attached = u64::from_ne_bytes(control.0[..8].try_into().unwrap_or_default());
+    let end = usize::try_from(attached).unwrap_or(0).min(control.0.len());
+    let numbers = control.0.get(16..end).unwrap_or_default().chunks_exact(4);
+    let own = |bytes: &[u8]| {
+        let number = i32::from_ne_bytes(bytes.try_into().unwrap_or([0xff; 4]));
+        fd::own(c_long::from(number))
+    };
+    Ok((usize::try_from(length).unwrap_or(0), numbers.map(own).collect::<io::Result<_>>()?))
 }
 
 /// Brings up the loopback device of this network namespace.

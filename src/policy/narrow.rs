@@ -1,0 +1,132 @@
+//! A policy with less in it: what one tool of the agent needs, and nothing else that runs or reaches out.
+//!
+//! Answers for leaving out. It leaves what a tool needs to `tool`.
+//! Invariant: whatever the narrowed policy allows, the whole one allows.
+
+use super::attenuate::covers_grant;
+use super::grant::Grant;
+use super::resolve::{Policy, narrow_limits};
+use crate::capability::{Capability, Family, Scope, ScopeKey, Spec};
+use crate::manifest::Limits;
+use std::path::Path;
+
+/// What of a policy is to be left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Narrowing {
+    /// Requirements of the families proc and net.
+    pub needs: Vec<Spec>,
+    /// Hosts, with whichever verbs are held for them.
+    pub hosts: Vec<String>,
+    /// Variables of the environment.
+    pub env: Vec<String>,
+    /// Limits beside the agent's own; the tighter stands.
+    pub limits: Limits,
+    /// Whether ports stay published.
+    pub listens: bool,
+}
+
+const NET: [Capability; 4] =
+    [Capability::NetGet, Capability::NetPost, Capability::NetPut, Capability::NetDelete];
+
+impl Policy {
+    /// The same authority over files, and of the rest only what is named and held.
+    ///
+    /// ```
+    /// use sbx::capability::Spec;
+    /// use sbx::policy::Narrowing;
+    /// use sbx::{Facts, Policy, Request, decide};
+    /// let held = Spec::parse("net.get{hosts=[a.example,b.example]}")?;
+    /// let policy = Policy::from_specs("scout", &[held], &Facts::new("/home/u")).unwrap();
+    /// let less = policy.narrowed(&Narrowing { hosts: vec!["a.example".into()], ..Narrowing::default() });
+    /// assert!(decide(&less, &Request::url("GET", "https://a.example/")).is_allowed());
+    /// assert!(!decide(&less, &Request::url("GET", "https://b.example/")).is_allowed());
+    /// # Ok::<(), sbx::capability::SpecError>(())
+    /// ```
+    #[must_use]
+    pub fn narrowed(&self, to: &Narrowing) -> Self {
+        let mut grants: Vec<Grant> =
+            self.grants().iter().filter(|grant| grant.capability().family() == Family::Fs).cloned().collect();
+        let named = to.needs.iter().filter(|spec| spec.capability.family() != Family::Fs).cloned();
+        let reached = to.hosts.iter().flat_map(|host| {
+            NET.map(|capability| Spec {
+                capability,
+                scope: Scope::bare().with_list(ScopeKey::Hosts, [host.as_str()]),
+            })
+        });
+        for need in named.chain(reached) {
+            grants.extend(self.held_parts(&need));
+        }
+        self.with_grants(grants, |sections| {
+            sections.env.retain(|rule| rule.name == "PATH" || to.env.contains(&rule.name));
+            if !to.listens {
+                sections.listen.clear();
+            }
+        })
+        .limited(|limits| narrow_limits(limits, &to.limits))
+    }
+
+    /// A requirement below every root under which it is held.
+    fn held_parts(&self, need: &Spec) -> Vec<Grant> {
+        let mut roots: Vec<Option<&Path>> =
+            self.held(need.capability).map(|grant| grant.root.as_deref()).collect();
+        roots.sort();
+        roots.dedup();
+        let placed = roots.into_iter().filter_map(|root| self.place_requirement(need, root).ok());
+        placed.filter(|part| !part.is_inert() && !part.clamped && covers_grant(self, part)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Facts;
+    use crate::policy::covers;
+
+    fn policy(specs: &[&str]) -> Policy {
+        let specs: Vec<Spec> = specs.iter().map(|spec| Spec::parse(spec).unwrap()).collect();
+        Policy::from_specs("a", &specs, &Facts::new("/home/u")).unwrap()
+    }
+
+    fn needs(spec: &str) -> Narrowing {
+        Narrowing { needs: vec![Spec::parse(spec).unwrap()], ..Narrowing::default() }
+    }
+
+    fn left(policy: &Policy, spec: &str) -> bool {
+        covers(policy, &Spec::parse(spec).unwrap())
+    }
+
+    #[test]
+    fn what_is_not_held_is_not_left() {
+        let agent = policy(&["proc.exec{in=/w,cmds=[git]}", "fs.read{in=/w}"]);
+        let less = agent.narrowed(&needs("proc.exec{patterns=[rm *]}"));
+        assert!(!left(&less, "proc.exec{in=/w,patterns=[rm x]}") && left(&less, "fs.read{in=/w}"));
+        assert_eq!(less.grants().len(), 1);
+    }
+
+    #[test]
+    fn a_tool_keeps_its_own_command_and_loses_the_others() {
+        let agent = policy(&["proc.exec{in=/w}", "proc.exec{in=/v,cmds=[git]}", "proc.eval{in=/w}"]);
+        let less = agent.narrowed(&needs("proc.exec{patterns=[git log *]}"));
+        for dir in ["/w", "/v"] {
+            assert!(left(&less, &format!("proc.exec{{in={dir},patterns=[git log -1]}}")));
+            assert!(!left(&less, &format!("proc.exec{{in={dir},patterns=[git push]}}")));
+        }
+        assert!(!left(&less, "proc.exec{in=/,patterns=[git log]}"));
+        assert!(!less.holds(Capability::ProcEval));
+    }
+
+    #[test]
+    fn hosts_keep_the_verbs_that_are_held() {
+        let agent = policy(&["net.get{hosts=[*.x.example]}", "net.post{hosts=[a.x.example]}"]);
+        let less =
+            agent.narrowed(&Narrowing { hosts: vec!["a.x.example".to_owned()], ..Narrowing::default() });
+        for (spec, is_left) in [
+            ("net.get{hosts=[a.x.example]}", true),
+            ("net.post{hosts=[a.x.example]}", true),
+            ("net.put{hosts=[a.x.example]}", false),
+            ("net.get{hosts=[b.x.example]}", false),
+        ] {
+            assert_eq!(left(&less, spec), is_left, "{spec}");
+        }
+    }
+}
