@@ -35,6 +35,7 @@ pub const RISK_RULES: &[File] = files! { risk:
     "risk/aws.yml",
     "risk/azure.yml",
     "risk/base.yml",
+    "risk/cloud.yml",
     "risk/database.yml",
     "risk/docker.yml",
     "risk/flyio.yml",

@@ -1,6 +1,6 @@
 //! The answer: what was found, how bad it is, whether it is allowed, and what to do instead.
 
-use super::command::{Arg, Command};
+use super::command::{Arg, COMPUTED, Command, UNSET};
 use super::flatten::{Flat, flatten, flatten_argv};
 use super::matching::{Subject, statements};
 use super::rule::{Alternative, Rule, Scope};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// The form of the answer.
 const SCHEMA_VERSION: u32 = 2;
 /// Programs that are tried for one that only shows when it runs.
-const WORST: &[&str] = &["rm", "chmod", "chown", "dd", "mkfs.ext4", "shred"];
+const WORST: &[&str] = &["rm", "chmod", "chown", "dd"];
 /// How many words of an unknown program are looked at for a command it could start.
 const MAX_TRIED: usize = 64;
 
@@ -166,7 +166,7 @@ impl Finder<'_, '_> {
         let name = command.program();
         self.try_as(command, name, &statements, Severity::Info);
         let Some(first) = command.argv.first() else { return };
-        if first.has_gap() {
+        if name.contains([UNSET, COMPUTED]) {
             for name in WORST {
                 self.try_as(command, name, &statements, Severity::Critical);
             }

@@ -54,6 +54,8 @@ pub enum Channel {
 pub(super) enum Mark {
     /// A function starts itself more than once.
     ForkBomb,
+    /// It stands for the redirections of a group or loop.
+    Compound,
     /// Text that comes from outside is run as a program.
     RunsInput,
 }
@@ -72,7 +74,7 @@ pub struct Command {
     /// The commands whose output it reads, by number.
     pub(super) upstream: Range<usize>,
     /// The commands whose output stands in its words, by number.
-    pub(super) inner: Range<usize>,
+    pub(super) inner: Vec<Range<usize>>,
     /// What it was taken out of: `sudo`, `bash -c`, and so on.
     pub(super) via: Vec<String>,
     /// The directory it would run in; none when that is not known.

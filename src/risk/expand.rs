@@ -152,7 +152,7 @@ impl Walk<'_> {
                 self.fill_value(value, fields, *quoted || !split, false);
             }
             Piece::Process { body } => {
-                self.substitute(body);
+                self.piped = self.substitute(body);
                 fields.text("/dev/fd/63", false);
             }
             Piece::Arithmetic(pieces) => {
@@ -213,6 +213,7 @@ impl Walk<'_> {
 
     /// What a parameter comes to, its operator applied.
     fn param(&mut self, param: &Param, span: Span) -> Value {
+        self.uses(&param.name);
         let value = self.lookup(&param.name, param.index.as_deref());
         let word = Word { pieces: param.word.clone(), span };
         // Whatever the operator does, what its word substitutes may run.

@@ -9,7 +9,7 @@ use super::command::{Arg, COMPUTED, Channel, Command, Mark};
 use super::expand::Value;
 use super::parse::{parse, parse_nested, plain};
 use super::scan::SyntaxError;
-use super::syntax::{Assignment, List, Node, Redirect, RedirectOp, Simple, Word};
+use super::syntax::{Assignment, List, Node, Piece, Redirect, RedirectOp, Simple, Word};
 use super::{Scene, output};
 use crate::text::Span;
 use std::collections::HashMap;
@@ -69,6 +69,14 @@ pub(super) struct Walk<'s> {
     /// Functions being called, and texts within texts.
     pub(super) calls: Vec<String>,
     called: Vec<String>,
+    /// Where the value of a variable comes from: the commands of the substitutions in it.
+    origins: HashMap<String, std::ops::Range<usize>>,
+    /// Origins of the variables in the words at hand.
+    pub(super) used: Vec<std::ops::Range<usize>>,
+    /// What the last process substitution prints.
+    pub(super) piped: Option<String>,
+    /// Files with what was written to them.
+    pub(super) written: HashMap<String, String>,
 }
 
 /// Reads a text and walks it.
@@ -106,6 +114,10 @@ impl<'s> Walk<'s> {
             aliases: HashMap::new(),
             calls: Vec::new(),
             called: Vec::new(),
+            origins: HashMap::new(),
+            used: Vec::new(),
+            piped: None,
+            written: HashMap::new(),
         }
     }
 
@@ -224,6 +236,7 @@ impl<'s> Walk<'s> {
         if let Some((_, arg)) = files.first() {
             let span = arg.span;
             let command = Command {
+                mark: Some(Mark::Compound),
                 files,
                 span,
                 cwd: self.cwd.clone(),
@@ -242,6 +255,12 @@ impl<'s> Walk<'s> {
     fn files(&mut self, redirects: &[Redirect]) -> (Vec<(Channel, Arg)>, Option<String>) {
         let (mut files, mut stdin) = (Vec::new(), None);
         for redirect in redirects {
+            if let (RedirectOp::Read, [Piece::Process { body }]) =
+                (redirect.op, redirect.target.pieces.as_slice())
+            {
+                stdin = self.substitute(body);
+                continue;
+            }
             let mut target = self.expand_whole(&redirect.target);
             let channel = match redirect.op {
                 RedirectOp::Read => Channel::Read,
@@ -261,13 +280,18 @@ impl<'s> Walk<'s> {
 
     fn simple(&mut self, simple: &Simple, flow: &Flow) -> Option<String> {
         let start = self.flat.commands.len();
+        self.used.clear();
+        self.piped = None;
         let variables = self.assign(&simple.assignments, simple.words.is_empty());
         let mut argv: Vec<Arg> = Vec::with_capacity(simple.words.len());
         for word in &simple.words {
             argv.extend(self.expand(word));
         }
         let (files, text) = self.files(&simple.redirects);
-        let inner = start..self.flat.commands.len();
+        let own = start..self.flat.commands.len();
+        let inner: Vec<std::ops::Range<usize>> =
+            std::mem::take(&mut self.used).into_iter().chain((!own.is_empty()).then_some(own)).collect();
+        let text = text.or_else(|| self.piped.take());
         if argv.is_empty() && files.is_empty() && variables.is_empty() {
             return Some(String::new());
         }
@@ -305,6 +329,7 @@ impl<'s> Walk<'s> {
             self.opaque(command.span, "which program it is shows only when it runs");
         }
         let output = output::known(&command);
+        self.remember(&command, output.as_deref());
         let name = command.argv.first().map(|arg| arg.text.clone()).unwrap_or_default();
         self.flat.commands.push(command.clone());
         if let Some(body) = self.functions.get(&name).cloned() {
@@ -315,10 +340,40 @@ impl<'s> Walk<'s> {
         output
     }
 
+    /// Notes that a variable is used, for where its value comes from.
+    pub(super) fn uses(&mut self, name: &str) {
+        if let Some(origin) = self.origins.get(name).filter(|_| self.used.len() < 64) {
+            self.used.push(origin.clone());
+        }
+    }
+
+    /// Keeps what is written to files, in case one is run later.
+    fn remember(&mut self, command: &Command, output: Option<&str>) {
+        if self.written.len() >= 64 {
+            return;
+        }
+        let Some(text) = output else { return };
+        let redirected =
+            command.files.iter().filter(|(channel, _)| *channel != Channel::Read).map(|(_, arg)| arg);
+        let named = command
+            .argv
+            .iter()
+            .skip(1)
+            .filter(|arg| command.program() == "tee" && !arg.text.starts_with('-'));
+        let paths: Vec<String> = redirected
+            .chain(named)
+            .filter_map(|arg| super::place::joined(command.cwd.as_deref(), &arg.text))
+            .collect();
+        for path in paths {
+            self.written.insert(path, text.to_owned());
+        }
+    }
+
     /// Sets variables; those before a command are set for it alone.
     fn assign(&mut self, assignments: &[Assignment], lasting: bool) -> Vec<(String, Arg)> {
         let mut own = Vec::new();
         for assignment in assignments {
+            let start = self.flat.commands.len();
             let list = assignment.values.len() != 1;
             let args: Vec<Arg> = if list {
                 assignment.values.iter().flat_map(|word| self.expand(word)).collect()
@@ -329,6 +384,11 @@ impl<'s> Walk<'s> {
                 own.push((assignment.name.clone(), arg.clone()));
             }
             if lasting || list {
+                let end = self.flat.commands.len();
+                let earlier = self.used.last().cloned();
+                if let Some(origin) = (end > start).then_some(start..end).or(earlier) {
+                    self.origins.insert(assignment.name.clone(), origin);
+                }
                 self.set(&assignment.name, args, assignment.append);
             }
         }
@@ -367,7 +427,7 @@ impl<'s> Walk<'s> {
         match name {
             "cd" | "pushd" => self
                 .change_directory(arguments.iter().find(|arg| !arg.text.starts_with('-') || arg.text == "-")),
-            "export" | "declare" | "typeset" | "local" | "readonly" | "set" | "let" => {
+            "export" | "declare" | "typeset" | "local" | "readonly" | "let" => {
                 for arg in arguments {
                     if let Some((name, value)) = arg.text.split_once('=') {
                         let value = Arg { text: value.to_owned(), ..arg.clone() };
@@ -375,15 +435,27 @@ impl<'s> Walk<'s> {
                     }
                 }
             }
-            "read" | "mapfile" | "readarray" => {
-                for arg in arguments.iter().filter(|arg| !arg.text.starts_with('-')) {
-                    let value = match (&command.stdin, name) {
-                        (Some(text), "read") => {
-                            Value::Guess(text.lines().next().unwrap_or_default().to_owned())
-                        }
-                        _ => Value::Computed,
-                    };
-                    self.variables.insert(arg.text.clone(), value);
+            "set"
+                if arguments
+                    .first()
+                    .is_some_and(|arg| !arg.text.starts_with(['-', '+']) || arg.text == "--") =>
+            {
+                let texts =
+                    arguments.iter().skip_while(|arg| arg.text == "--").map(|arg| arg.text.clone()).collect();
+                self.arguments(texts);
+            }
+            "hash" => {
+                if let [option, path, name] = arguments
+                    && option.text == "-p"
+                {
+                    self.aliases.insert(name.text.clone(), path.text.clone());
+                }
+            }
+            "read" => self.read(command, arguments),
+            "mapfile" | "readarray" => {
+                if let (Some(text), Some(name)) = (&command.stdin, arguments.last()) {
+                    let lines = text.lines().map(str::to_owned).collect();
+                    self.variables.insert(name.text.clone(), Value::Known(lines));
                 }
             }
             "printf" if arguments.first().is_some_and(|arg| arg.text == "-v") => {
@@ -404,6 +476,40 @@ impl<'s> Walk<'s> {
             }
             "unalias" => arguments.iter().for_each(|arg| drop(self.aliases.remove(&arg.text))),
             _ => {}
+        }
+    }
+
+    /// Sets `$1`, `$2` and so on.
+    pub(super) fn arguments(&mut self, texts: Vec<String>) {
+        for (at, text) in texts.iter().take(9).enumerate() {
+            self.variables.insert((at + 1).to_string(), Value::Guess(text.clone()));
+        }
+        for all in ["@", "*"] {
+            self.variables.insert(all.to_owned(), Value::Known(texts.clone()));
+        }
+    }
+
+    /// `read`: the words of a line, the last name taking the rest.
+    fn read(&mut self, command: &Command, arguments: &[Arg]) {
+        let names: Vec<&Arg> = arguments.iter().filter(|arg| !arg.text.starts_with('-')).collect();
+        let own =
+            command.variables.iter().find(|(name, _)| name == "IFS").map(|(_, value)| value.text.clone());
+        let separators = own.filter(|text| !text.is_empty()).unwrap_or_else(|| " \t".to_owned());
+        let line = command.stdin.as_deref().map(|text| text.lines().next().unwrap_or_default().to_owned());
+        let mut rest = line.as_deref();
+        for (at, name) in names.iter().enumerate() {
+            let last = at + 1 == names.len();
+            let value = match rest {
+                None => Value::Computed,
+                Some(text) if last => Value::Guess(text.to_owned()),
+                Some(text) => {
+                    let (word, after) = text.split_once(|c| separators.contains(c)).unwrap_or((text, ""));
+                    rest = Some(after);
+                    Value::Guess(word.to_owned())
+                }
+            };
+            self.variables.insert(name.text.clone(), value);
+            self.origins.insert(name.text.clone(), command.upstream.clone());
         }
     }
 
@@ -433,12 +539,7 @@ impl<'s> Walk<'s> {
         }
         let before = self.variables.clone();
         let arguments: Vec<String> = command.argv.iter().skip(1).map(|arg| arg.text.clone()).collect();
-        for (at, text) in arguments.iter().take(9).enumerate() {
-            self.variables.insert((at + 1).to_string(), Value::Guess(text.clone()));
-        }
-        for all in ["@", "*"] {
-            self.variables.insert(all.to_owned(), Value::Known(arguments.clone()));
-        }
+        self.arguments(arguments);
         self.calls.push(name.to_owned());
         // Where it runs beside others, so does what it starts.
         let output = self.node(body, &Flow { stdin: command.stdin.clone(), ..flow.clone() });
@@ -483,6 +584,18 @@ impl<'s> Walk<'s> {
 
     /// Follows shell text that a command would run.
     pub(super) fn text_within(&mut self, text: &str, known: bool, command: &Command, by: &str) {
+        self.text_with(text, known, command, by, None);
+    }
+
+    /// The same, with what `$0`, `$1` and so on stand for in it.
+    pub(super) fn text_with(
+        &mut self,
+        text: &str,
+        known: bool,
+        command: &Command,
+        by: &str,
+        arguments: Option<&[Arg]>,
+    ) {
         if !known {
             self.opaque(command.span, "a part of the text that is run shows only when it runs");
         }
@@ -501,9 +614,21 @@ impl<'s> Walk<'s> {
                 let upstream = (!command.upstream.is_empty()).then_some(command.upstream.start);
                 let flow =
                     Flow { via, indirect: true, upstream, stdin: command.stdin.clone(), beside: false };
+                let before = arguments.map(|arguments| {
+                    let before = self.variables.clone();
+                    let mut texts = arguments.iter().map(|arg| arg.text.clone());
+                    if let Some(name) = texts.next() {
+                        self.variables.insert("0".to_owned(), Value::Guess(name));
+                    }
+                    self.arguments(texts.collect());
+                    before
+                });
                 self.calls.push(by.to_owned());
                 self.list(&list, &flow);
                 self.calls.pop();
+                if let Some(before) = before {
+                    self.variables = before;
+                }
             }
             Err(_) => self.opaque(command.span, "the text that is run is not shell that can be read"),
         }

@@ -49,14 +49,32 @@ const MAX_STRINGS: usize = 200;
 
 /// What a program would start.
 pub(super) fn runs(language: &str, code: &str) -> Vec<Run> {
+    runs_within(language, code, 3)
+}
+
+fn runs_within(language: &str, code: &str, depth: usize) -> Vec<Run> {
     let mut runs = Vec::new();
     match language {
         "sed" | "gsed" => return sed(code),
+        "tclsh" | "expect" | "wish" => {
+            let words = ["exec ", "spawn ", "system "];
+            let commands = code
+                .split([';', '\n'])
+                .filter_map(|line| words.iter().find_map(|word| line.trim().strip_prefix(word)));
+            return commands.map(|text| Run::Text(text.to_owned())).collect();
+        }
         "awk" | "gawk" | "mawk" | "nawk" if !code.contains("system") && !code.contains('|') => return runs,
         _ => {}
     }
-    let starts = STARTS.iter().any(|call| code.contains(call));
+    let piped = matches!(language, "awk" | "gawk" | "mawk" | "nawk") && code.contains('|');
+    let starts = piped || STARTS.iter().any(|call| code.contains(call));
     let strings = strings(code);
+    if depth > 0 && (code.contains("exec(") || code.contains("eval")) {
+        // A program within the program.
+        let inner =
+            strings.iter().filter(|string| STARTS.iter().any(|call| string.text.contains(call))).take(8);
+        inner.for_each(|string| runs.extend(runs_within(language, &string.text, depth - 1)));
+    }
     let backquotes = matches!(language, "perl" | "ruby" | "php" | "irb");
     for string in strings.iter().filter(|string| string.quote == '`' && backquotes) {
         runs.push(Run::Text(string.text.clone()));
@@ -64,7 +82,9 @@ pub(super) fn runs(language: &str, code: &str) -> Vec<Run> {
     if code.contains("b64") || code.contains("base64") || code.contains("atob") || code.contains("unpack") {
         let hidden = strings.iter().filter_map(|string| decoded(&string.text));
         for hidden in hidden.take(8) {
-            runs.extend(self::runs(language, &hidden));
+            if depth > 0 {
+                runs.extend(runs_within(language, &hidden, depth - 1));
+            }
             runs.push(Run::Text(hidden));
         }
     }
@@ -80,7 +100,7 @@ pub(super) fn runs(language: &str, code: &str) -> Vec<Run> {
             let between: String =
                 code.get(end..string.start).unwrap_or("?").chars().filter(|c| !c.is_whitespace()).collect();
             match between.as_str() {
-                "," => group.push(string.text.clone()),
+                "," | ",[" | ",(" => group.push(string.text.clone()),
                 "+" | "." | "" => glued.push_str(&string.text),
                 _ => break,
             }
@@ -183,17 +203,30 @@ fn sed(code: &str) -> Vec<Run> {
             command.trim().trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '$' | ',' | ' '));
         if let Some(text) = command.strip_prefix("e ") {
             runs.push(Run::Text(text.to_owned()));
-        } else if let Some(rest) = command.strip_prefix('s') {
-            let Some(separator) = rest.chars().next() else { continue };
-            let parts: Vec<&str> = rest.split(separator).collect();
-            if let [_, _, replacement, flags] = parts.as_slice()
-                && flags.contains('e')
-            {
-                runs.push(Run::Text((*replacement).to_owned()));
-            }
+        } else if let Some(text) = substituted(command) {
+            runs.push(Run::Text(text));
         }
     }
     runs
+}
+
+/// What a substitution with the flag `e` leaves to be run.
+fn substituted(command: &str) -> Option<String> {
+    let rest = command.strip_prefix('s')?;
+    let separator = rest.chars().next()?;
+    let mut parts = vec![String::new()];
+    let mut chars = rest.get(separator.len_utf8()..)?.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => parts.last_mut()?.extend(chars.next()),
+            c if c == separator => parts.push(String::new()),
+            c => parts.last_mut()?.push(c),
+        }
+    }
+    match parts.as_slice() {
+        [_, replacement, flags] if flags.contains('e') => Some(replacement.clone()),
+        _ => None,
+    }
 }
 
 fn decoded(text: &str) -> Option<String> {

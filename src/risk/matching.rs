@@ -3,7 +3,7 @@
 //! Options that make a command dangerous are also found abbreviated and in clusters; options that make it
 //! harmless only as they are written. When in doubt, it is found.
 
-use super::command::{Arg, COMPUTED, Channel, Command, Mark, base_name};
+use super::command::{Arg, COMPUTED, Channel, Command, Mark, UNSET, base_name};
 use super::rule::Condition;
 use super::{Scene, inline, output, place, query};
 use crate::capability::matches_segment;
@@ -124,7 +124,11 @@ impl Subject<'_> {
         let mut may_be_value = false;
         for (at, arg) in words.iter().enumerate() {
             let text = arg.text.as_str();
-            let fits = next.split('|').any(|name| name == text || (arg.glob && place::glob_fits(text, name)));
+            let fits = next.split('|').any(|name| {
+                name == text
+                    || (name.contains('*') && matches_segment(name, text.as_bytes()))
+                    || (arg.glob && place::glob_fits(text, name))
+            });
             if fits && !(may_be_value && takes_value(self.program, words.get(at.wrapping_sub(1)))) {
                 match wanted.next() {
                     None => return words.get(at + 1..),
@@ -181,13 +185,7 @@ impl Subject<'_> {
         if condition.fork_bomb && command.mark != Some(Mark::ForkBomb) {
             return false;
         }
-        let prints = |range: std::ops::Range<usize>, names: &[String]| {
-            self.all
-                .get(range)
-                .unwrap_or_default()
-                .iter()
-                .any(|source| names.iter().any(|name| matches_segment(name, source.program().as_bytes())))
-        };
+        let prints = |range: std::ops::Range<usize>, names: &[String]| self.comes_from(range, names, 3);
         if !condition.after.is_empty() && !prints(command.upstream.clone(), &condition.after) {
             return false;
         }
@@ -206,15 +204,31 @@ impl Subject<'_> {
         let earlier = if fetched { 0..self.all.len() } else { 0..0 };
         command.mark == Some(Mark::RunsInput)
             && (prints(command.upstream.clone(), names)
-                || prints(command.inner.clone(), names)
+                || command.inner.iter().any(|range| prints(range.clone(), names))
                 || prints(earlier, names))
+    }
+
+    /// Whether one of these programs is among some commands, or among those whose output they were given.
+    fn comes_from(&self, range: std::ops::Range<usize>, names: &[String], depth: usize) -> bool {
+        self.all.get(range).unwrap_or_default().iter().any(|source| {
+            names.iter().any(|name| matches_segment(name, source.program().as_bytes()))
+                || (depth > 0
+                    && source.inner.iter().any(|range| self.comes_from(range.clone(), names, depth - 1)))
+        })
     }
 
     /// Whether what it reads or is given comes from a key, a password file or the environment.
     fn is_fed_secrets(&self) -> bool {
         let command = self.command;
-        let ranges = [command.upstream.clone(), command.inner.clone()];
-        let sources = ranges.into_iter().flat_map(|range| self.all.get(range).unwrap_or_default());
+        let own = std::iter::once(command.upstream.clone()).chain(command.inner.iter().cloned());
+        let mut sources: Vec<&Command> =
+            own.flat_map(|range| self.all.get(range).unwrap_or_default()).collect();
+        let given: Vec<&Command> = sources
+            .iter()
+            .flat_map(|source| source.inner.iter().cloned())
+            .flat_map(|range| self.all.get(range).unwrap_or_default())
+            .collect();
+        sources.extend(given);
         sources.into_iter().any(|source| {
             let secret = |arg: &Arg| place::is("secret", arg, source.cwd.as_deref(), self.scene);
             let prints = matches!(source.program(), "env" | "printenv" | "set" | "export" | "declare")
@@ -266,11 +280,8 @@ impl Subject<'_> {
             || command.variables.iter().any(|(name, _)| condition.variable.contains(name)))
             && (condition.line.is_empty()
                 || condition.line.iter().any(|pattern| line_fits(self.line, pattern)))
-            && !(condition.silent
-                && output::known(command).is_none_or(|text| !text.is_empty())
-                && !command.argv.is_empty()
-                && !prints_nothing(command))
-            && !(condition.dynamic && !command.argv.first().is_some_and(Arg::has_gap))
+            && !(condition.silent && !prints_nothing(command))
+            && !(condition.dynamic && !command.program().contains([UNSET, COMPUTED]))
     }
 
     /// Whether a word is like a pattern: `@kind` of place after a fixed start, or text with `*` and `?`.
@@ -281,6 +292,7 @@ impl Subject<'_> {
         {
             let rest = match start {
                 "*=" => arg.text.split_once('=').map(|(_, value)| value.trim_start_matches('@')),
+                "*@" => arg.text.rsplit_once('@').map(|(_, value)| value),
                 start => arg.text.strip_prefix(start),
             };
             let Some(rest) = rest else { return false };
@@ -293,7 +305,15 @@ impl Subject<'_> {
     }
 }
 
+/// Whether a file that the shell opens for it certainly ends up empty.
 fn prints_nothing(command: &Command) -> bool {
+    command.mark != Some(Mark::Compound)
+        && (command.argv.is_empty()
+            || output::known(command).is_some_and(|text| text.is_empty())
+            || copies_nothing(command))
+}
+
+fn copies_nothing(command: &Command) -> bool {
     matches!(command.program(), "cat" | "cp" | "tee")
         && command.argv.get(1).is_some_and(|arg| arg.text == "/dev/null")
 }
@@ -363,6 +383,11 @@ fn takes_value(program: &str, option: Option<&Arg>) -> bool {
     }
 }
 
+/// Whether an option's value switches it off.
+fn is_off(value: &str) -> bool {
+    matches!(value, "false" | "none" | "no" | "0" | "off")
+}
+
 /// Whether an option is there.
 ///
 /// `-x` is also found in clusters. `--long` is also found with a value, and when `loose` abbreviated.
@@ -399,15 +424,14 @@ fn has_flag(words: &[Arg], flag: &str, loose: bool) -> bool {
                 })
             }
             [b'-', b'-', ..] => {
-                let given = text
-                    .split_once('=')
-                    .map_or(text, |(name, value)| if value == "false" { "" } else { name });
+                let given =
+                    text.split_once('=').map_or(text, |(name, value)| if is_off(value) { "" } else { name });
                 given == flag
                     || (loose && given.len() > 3 && given.starts_with("--") && flag.starts_with(given))
             }
             [b'-', ..] => {
                 let (given, value) = text.split_once('=').unwrap_or((text, "true"));
-                value != "false" && (given == flag || given.strip_prefix('-') == Some(flag))
+                !is_off(value) && (given == flag || given.strip_prefix('-') == Some(flag))
             }
             _ => base_name(text) == flag,
         }

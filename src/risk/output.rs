@@ -17,7 +17,10 @@ pub(super) fn known(command: &Command) -> Option<String> {
         "echo" => Some(echo(&texts)),
         "printf" if !has(&["-v"]) => printf(arguments),
         ":" | "true" | "false" | "cd" | "export" | "set" | "shopt" | "unset" => Some(String::new()),
-        "cat" | "tee" | "head" | "tail" | "sort" | "uniq" if texts.is_empty() || texts == ["-"] => {
+        "tee" | "sponge" => stdin.map(str::to_owned),
+        "cat" | "head" | "tail" | "sort" | "uniq"
+            if texts.iter().all(|text| matches!(*text, "-" | "/dev/stdin")) =>
+        {
             stdin.map(str::to_owned)
         }
         "base64" | "gbase64" if has(&["-d", "-D", "--decode", "-di", "-id"]) => decoded(stdin?),

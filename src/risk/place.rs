@@ -32,11 +32,18 @@ pub(super) fn is(kind: &str, arg: &Arg, cwd: Option<&str>, scene: &Scene) -> boo
     let text = arg.text.trim_end_matches('\r');
     match kind {
         // What a recursive command takes when it is pointed at where one stands.
-        "here" => is_here(arg),
+        "here" => is_here(arg) || holds_cwd(text, cwd),
+        "star" => text == "*",
         // A variable that nobody set, and then a slash: the root of everything when it is empty.
         "unguarded" => {
-            let rest = text.trim_start_matches(UNSET);
-            rest.len() < text.len() && matches!(rest, "/" | "/*" | "/." | "/.*" | "/./*" | "//" | "/**")
+            let rest: String = text.chars().filter(|c| *c != UNSET).collect();
+            let ends = matches!(rest.as_str(), "/" | "/*" | "/." | "/.*" | "/./*" | "//" | "/**");
+            rest.len() < text.len()
+                && (ends
+                    || (rest.starts_with('/')
+                        && ["root", "system", "home"]
+                            .iter()
+                            .any(|kind| named(kind, &plain(&rest), arg.glob, scene))))
         }
         "url" => text.contains("://") && !text.starts_with("file:"),
         "ordinary" => !["trash", "terminal"].iter().any(|kind| is(kind, arg, cwd, scene)),
@@ -53,9 +60,20 @@ pub(super) fn is(kind: &str, arg: &Arg, cwd: Option<&str>, scene: &Scene) -> boo
             }
             let text = text.strip_prefix("file://").unwrap_or(text);
             let Some(path) = joined(cwd, text) else { return relative(kind, text) };
-            named(kind, &path, arg.glob, scene)
+            // A name that only shows when it runs, right below the root, is one of the system's.
+            let below_root = path.strip_prefix('/').is_some_and(|name| {
+                name.contains(COMPUTED) && name.chars().all(|c| matches!(c, COMPUTED | '*'))
+            });
+            (kind == "system" && below_root) || named(kind, &path, arg.glob || !arg.known, scene)
         }
     }
+}
+
+/// Whether a path is the working directory or holds it.
+fn holds_cwd(text: &str, cwd: Option<&str>) -> bool {
+    let Some(cwd) = cwd.filter(|_| text.starts_with('/')) else { return false };
+    let path = plain(text);
+    cwd == path || cwd.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn is_here(arg: &Arg) -> bool {

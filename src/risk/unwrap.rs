@@ -78,12 +78,23 @@ impl Walk<'_> {
         }
         if matches!(program.as_str(), "source" | ".") {
             self.opaque(command.span, "a file is read as shell text");
-            if command.argv.get(1).is_some_and(|arg| is_input(&arg.text)) || self.downloaded(command, 1) {
-                self.mark(at, Mark::RunsInput);
+            match (command.argv.get(1).is_some_and(|arg| is_input(&arg.text)), &command.stdin) {
+                (true, Some(text)) => {
+                    let text = text.clone();
+                    self.text_within(&text, true, command, &program);
+                }
+                (true, None) => self.mark(at, Mark::RunsInput),
+                (false, _) => self.script(command, 1, at),
             }
         }
-        if command.argv.first().is_some_and(|arg| arg.text.contains('/')) && self.downloaded(command, 0) {
-            self.mark(at, Mark::RunsInput);
+        if command.argv.first().is_some_and(|arg| arg.text.contains('/')) {
+            self.script(command, 0, at);
+        }
+        match program.as_str() {
+            "env" | "genv" => self.split_string(command),
+            "ssh" | "scp" | "sftp" => self.ssh_options(command),
+            "make" | "gmake" => self.makefile(command),
+            _ => {}
         }
         let Some(wrappers) = WRAPPERS.get(program.as_str()) else { return };
         if self.calls.len() >= MAX_CALLS || command.via.len() >= MAX_CALLS {
@@ -108,8 +119,18 @@ impl Walk<'_> {
         let words = command.argv.get(rest..).unwrap_or_default();
         let name = command.program().to_owned();
         match wrapper.wrapping {
+            // `command -v` only asks.
+            Wrapping::Prefix
+                if name == "command"
+                    && words
+                        .first()
+                        .is_some_and(|arg| arg.text.starts_with(['-']) && arg.text.contains(['v', 'V'])) => {}
             Wrapping::Prefix => {
                 let inner = operands(words, wrapper, &name);
+                if name.ends_with("xargs") {
+                    let inner = replaced(words, inner, command.stdin.as_deref());
+                    return self.start(command, &inner, &name, flow);
+                }
                 self.start(command, inner, &name, flow);
             }
             Wrapping::Text => {
@@ -243,10 +264,17 @@ impl Walk<'_> {
             if takes_text {
                 // Further options may stand between `-c` and the text.
                 let Some(text) = rest.find(|arg| !arg.text.starts_with('-')) else { return };
+                let arguments: Vec<Arg> = rest.cloned().collect();
                 if text.text.chars().all(|c| c == COMPUTED) && !text.text.is_empty() {
                     self.mark(at, Mark::RunsInput);
                 }
-                return self.text_within(&text.text, text.known, command, &format!("{name} -c"));
+                return self.text_with(
+                    &text.text,
+                    text.known,
+                    command,
+                    &format!("{name} -c"),
+                    Some(&arguments),
+                );
             }
             match text {
                 "-o" | "-O" | "+o" | "+O" | "--rcfile" | "--init-file" => drop(rest.next()),
@@ -262,9 +290,7 @@ impl Walk<'_> {
             Some(file) if is_input(&file.text) => self.input(command, at, &name),
             Some(_) => {
                 self.opaque(command.span, "a script is run that is not part of the text");
-                if self.downloaded(command, 1) {
-                    self.mark(at, Mark::RunsInput);
-                }
+                self.script(command, 1, at);
             }
             None => self.input(command, at, &name),
         }
@@ -297,8 +323,9 @@ impl Walk<'_> {
         match (operand, &command.stdin) {
             (Some(file), _) if !is_input(&file.text) => {
                 self.opaque(command.span, "a script is run that is not part of the text");
-                if self.downloaded(command, 1) {
-                    self.mark(at, Mark::RunsInput);
+                match self.content(command, 1) {
+                    Some(text) => self.code(command, &text, true, at),
+                    None => self.script(command, 1, at),
                 }
             }
             (_, Some(text)) => {
@@ -372,6 +399,13 @@ impl Walk<'_> {
         {
             values.push((format!("{key}={value}"), true));
         }
+        let transports = command
+            .argv
+            .iter()
+            .filter_map(|arg| Some((arg.text.strip_prefix("ext::")?.replace("% ", " "), arg.known)));
+        for (text, known) in transports.collect::<Vec<_>>() {
+            self.text_within(&text, known, command, "git ext");
+        }
         for (setting, known) in values {
             if let Some((key, value)) =
                 setting.split_once('=').filter(|(key, value)| runs_setting(key, value))
@@ -401,6 +435,65 @@ impl Walk<'_> {
         }
     }
 
+    /// What was written earlier to the file that the first operand from a word on names.
+    fn content(&self, command: &Command, from: usize) -> Option<String> {
+        let script = command.argv.iter().skip(from).find(|arg| !arg.text.starts_with('-'))?;
+        self.written.get(&super::place::joined(command.cwd.as_deref(), &script.text)?).cloned()
+    }
+
+    /// A script: one that was written here is followed, one that was fetched is marked.
+    fn script(&mut self, command: &Command, from: usize, at: usize) {
+        if let Some(text) = self.content(command, from) {
+            let by = command.program().to_owned();
+            self.text_within(&text, true, command, &by);
+        } else if self.downloaded(command, from) {
+            self.mark(at, Mark::RunsInput);
+        }
+    }
+
+    /// `env -S`, also at the end of a cluster.
+    fn split_string(&mut self, command: &Command) {
+        let clustered = |arg: &&Arg| {
+            arg.text.starts_with('-')
+                && !arg.text.starts_with("--")
+                && arg.text.len() > 2
+                && arg.text[1..].contains('S')
+                && !arg.text.starts_with("-S")
+        };
+        if let Some(arg) = command.argv.iter().skip(1).find(clustered).cloned()
+            && let Some((_, text)) = arg.text.split_once('S')
+        {
+            self.text_within(text, arg.known, command, "env");
+        }
+    }
+
+    /// `-o ProxyCommand=…` and its like.
+    fn ssh_options(&mut self, command: &Command) {
+        for (option, known) in option_values(command.argv.get(1..).unwrap_or_default(), &["-o"]) {
+            let (name, text) = option.split_once(['=', ' ']).unwrap_or((&option, ""));
+            if matches!(
+                name.to_ascii_lowercase().as_str(),
+                "proxycommand" | "localcommand" | "knownhostscommand" | "remotecommand"
+            ) {
+                self.text_within(text, known, command, name);
+            }
+        }
+    }
+
+    /// A makefile that is read from the input: its recipes are shell text.
+    fn makefile(&mut self, command: &Command) {
+        let given = option_values(command.argv.get(1..).unwrap_or_default(), &["-f", "--file", "--makefile"]);
+        if !given.iter().any(|(file, _)| is_input(file)) {
+            return;
+        }
+        for line in command.stdin.clone().unwrap_or_default().lines().take(200) {
+            let recipe = line.strip_prefix('\t').or_else(|| line.split_once(';').map(|(_, recipe)| recipe));
+            if let Some(recipe) = recipe {
+                self.text_within(recipe.trim_start_matches(['@', '-', '+', ' ']), true, command, "make");
+            }
+        }
+    }
+
     /// Whether a word names a file that an earlier command fetched.
     fn downloaded(&self, command: &Command, from: usize) -> bool {
         let file = |arg: &Arg| arg.text.trim_start_matches("./").to_owned();
@@ -415,6 +508,20 @@ impl Walk<'_> {
                 .iter()
                 .any(|earlier| fetched(earlier).any(|name| name.trim_start_matches("./") == script))
     }
+}
+
+/// The words of a command that xargs starts, with what it reads where `-I` says.
+fn replaced(words: &[Arg], inner: &[Arg], stdin: Option<&str>) -> Vec<Arg> {
+    let Some((mark, _)) = option_values(words, &["-I", "--replace"]).into_iter().next() else {
+        return inner.to_vec();
+    };
+    let value =
+        stdin.map_or_else(|| COMPUTED.to_string(), |text| text.lines().next().unwrap_or_default().to_owned());
+    let fill = |arg: &Arg| match arg.text.contains(&mark) {
+        true => Arg { text: arg.text.replace(&mark, &value), known: false, ..arg.clone() },
+        false => arg.clone(),
+    };
+    inner.iter().map(fill).collect()
 }
 
 /// The files a download leaves behind.
