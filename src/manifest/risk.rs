@@ -175,7 +175,7 @@ impl RiskPolicy {
             check_keys("risk.yml", POLICY_KEYS, &root, &mut problems);
         }
         let version = root.get("version").map(|node| &node.kind);
-        if !matches!(version, None) && version != Some(&NodeKind::Number("1".to_owned())) {
+        if version.is_some() && version != Some(&NodeKind::Number("1".to_owned())) {
             problems.push(bad("`version` is 1", root.span));
         }
         let policy = Self {

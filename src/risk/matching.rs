@@ -280,8 +280,8 @@ impl Subject<'_> {
             || command.variables.iter().any(|(name, _)| condition.variable.contains(name)))
             && (condition.line.is_empty()
                 || condition.line.iter().any(|pattern| line_fits(self.line, pattern)))
-            && !(condition.silent && !prints_nothing(command))
-            && !(condition.dynamic && !command.program().contains([UNSET, COMPUTED]))
+            && (!condition.silent || prints_nothing(command))
+            && (!condition.dynamic || command.program().contains([UNSET, COMPUTED]))
     }
 
     /// Whether a word is like a pattern: `@kind` of place after a fixed start, or text with `*` and `?`.

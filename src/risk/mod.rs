@@ -34,7 +34,11 @@ mod query;
 mod rule;
 mod rules;
 mod scan;
+mod script;
+mod simple;
+mod state;
 mod syntax;
+mod tree;
 mod unwrap;
 
 pub use assess::{Assessment, Matched, assess, assess_argv};

@@ -3,8 +3,9 @@
 //! What is not shell is an error with a place. It is never skipped over, because what a reader skips the
 //! shell may run.
 
-use super::scan::{Parsed, Pending, Scanner};
-use super::syntax::{Assignment, List, Node, Piece, Redirect, RedirectOp, Simple, Word};
+use super::scan::{Parsed, Scanner};
+use super::syntax::{List, Node, Piece, Word};
+use super::tree::{count, fill_bodies};
 use crate::text::Span;
 use std::rc::Rc;
 
@@ -18,9 +19,6 @@ const RESERVED: &[&str] = &[
 ];
 /// Those that end a list.
 const ENDS: &[&str] = &["then", "elif", "else", "fi", "do", "done", "esac", "}"];
-/// Builtins whose arguments may be assignments of lists.
-const DECLARES: &[&str] = &["declare", "typeset", "local", "export", "readonly"];
-
 /// Reads a whole text.
 pub(super) fn parse(text: &str) -> Parsed<List> {
     parse_nested(text, 0, None)
@@ -43,7 +41,7 @@ pub(super) fn parse_nested(text: &str, depth: usize, origin: Option<Span>) -> Pa
 }
 
 impl Scanner<'_> {
-    fn unexpected(&self) -> super::scan::SyntaxError {
+    pub(super) fn unexpected(&self) -> super::scan::SyntaxError {
         let word = match self.reserved() {
             Some(word) => word.to_owned(),
             None => self.rest().chars().next().map_or_else(|| "end of the text".to_owned(), String::from),
@@ -55,7 +53,7 @@ impl Scanner<'_> {
         self.error(message)
     }
 
-    fn skip_lines(&mut self) -> Parsed<()> {
+    pub(super) fn skip_lines(&mut self) -> Parsed<()> {
         self.skip_blanks()?;
         while self.peek() == Some(b'\n') {
             self.newline()?;
@@ -173,7 +171,7 @@ impl Scanner<'_> {
         Ok(single(stages, Node::Pipe))
     }
 
-    fn command(&mut self) -> Parsed<Node> {
+    pub(super) fn command(&mut self) -> Parsed<Node> {
         self.nested(|scanner| {
             scanner.skip_blanks()?;
             if scanner.peek() == Some(b'(') {
@@ -460,193 +458,6 @@ impl Scanner<'_> {
         let body = self.command()?;
         Ok(Node::Function { name, body: Rc::new(body) })
     }
-
-    fn simple(&mut self) -> Parsed<Node> {
-        let start = self.at;
-        let mut simple = Simple::default();
-        let mut end = start;
-        loop {
-            self.skip_blanks()?;
-            if let Some(redirect) = self.redirect()? {
-                simple.redirects.push(redirect);
-            } else if self.at_word() {
-                let declares = || {
-                    simple.words.first().and_then(plain).is_some_and(|name| DECLARES.contains(&name.as_str()))
-                };
-                if simple.words.is_empty() || declares() {
-                    if let Some(assignment) = self.assignment(!simple.words.is_empty())? {
-                        simple.assignments.push(assignment);
-                        end = self.at;
-                        continue;
-                    }
-                }
-                simple.words.push(self.word()?);
-            } else if self.peek() == Some(b'(') && simple.words.len() == 1 && simple.assignments.is_empty() {
-                return self.function(&simple.words);
-            } else {
-                break;
-            }
-            end = self.at;
-        }
-        if simple.words.is_empty() && simple.assignments.is_empty() && simple.redirects.is_empty() {
-            return Err(match self.peek() {
-                None => self.error("a command is missing"),
-                Some(_) => self.unexpected(),
-            });
-        }
-        let at = std::mem::replace(&mut self.at, end);
-        simple.span = self.span_from(start);
-        self.at = at;
-        Ok(Node::Simple(simple))
-    }
-
-    fn function(&mut self, words: &[Word]) -> Parsed<Node> {
-        let name = words.first().and_then(plain).ok_or_else(|| self.unexpected())?;
-        self.advance(1)?;
-        self.skip_blanks()?;
-        if !self.eat(")")? {
-            return Err(self.unexpected());
-        }
-        self.skip_lines()?;
-        let body = self.command()?;
-        Ok(Node::Function { name, body: Rc::new(body) })
-    }
-
-    /// `NAME=…`, `NAME+=…`, `NAME[…]=…`; after a builtin that declares, only lists are taken.
-    fn assignment(&mut self, only_lists: bool) -> Parsed<Option<Assignment>> {
-        let name = self.name();
-        if name.is_empty() {
-            return Ok(None);
-        }
-        let mut rest = self.rest().get(name.len()..).unwrap_or_default();
-        let mut length = name.len();
-        if rest.starts_with('[') {
-            let line = rest.find(['\n', ' ', '$', '`']).unwrap_or(rest.len());
-            let Some(close) = rest.get(..line).and_then(|index| index.find(']')) else { return Ok(None) };
-            length += close + 1;
-            rest = rest.get(close + 1..).unwrap_or_default();
-        }
-        let append = rest.starts_with("+=");
-        if !append && !rest.starts_with('=') {
-            return Ok(None);
-        }
-        length += if append { 2 } else { 1 };
-        let list = self.text.as_bytes().get(self.at + length) == Some(&b'(');
-        if only_lists && !list {
-            return Ok(None);
-        }
-        let name = name.to_owned();
-        self.advance(length)?;
-        let mut values = Vec::new();
-        if list {
-            self.advance(1)?;
-            loop {
-                self.skip_lines()?;
-                if self.eat(")")? {
-                    break;
-                }
-                if !self.at_word() {
-                    return Err(self.unexpected());
-                }
-                values.push(self.word()?);
-            }
-        } else if self.at_word() {
-            values.push(self.word()?);
-        } else {
-            let at = self.at;
-            values.push(Word { pieces: Vec::new(), span: self.span_from(at) });
-        }
-        Ok(Some(Assignment { name, values, append }))
-    }
-
-    /// The redirections after a compound command.
-    fn redirects(&mut self) -> Parsed<Vec<Redirect>> {
-        let mut redirects = Vec::new();
-        loop {
-            self.skip_blanks()?;
-            match self.redirect()? {
-                Some(redirect) => redirects.push(redirect),
-                None => return Ok(redirects),
-            }
-        }
-    }
-
-    fn redirect(&mut self) -> Parsed<Option<Redirect>> {
-        const OPS: &[(&str, RedirectOp)] = &[
-            ("&>>", RedirectOp::Append),
-            ("&>", RedirectOp::Write),
-            ("<<<", RedirectOp::Text),
-            ("<<-", RedirectOp::Text),
-            ("<<", RedirectOp::Text),
-            ("<&", RedirectOp::Duplicate),
-            (">&", RedirectOp::Duplicate),
-            ("<>", RedirectOp::Both),
-            (">>", RedirectOp::Append),
-            (">|", RedirectOp::Write),
-            ("<", RedirectOp::Read),
-            (">", RedirectOp::Write),
-        ];
-        let start = self.at;
-        let rest = self.rest();
-        let mut skip = rest.bytes().take_while(u8::is_ascii_digit).count();
-        if skip == 0 && rest.starts_with('{') {
-            let close = rest.find('}').unwrap_or(0);
-            let inside = rest.get(1..close).unwrap_or_default();
-            let named =
-                !inside.is_empty() && inside.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-            skip = if named { close + 1 } else { 0 };
-        }
-        let after = rest.get(skip..).unwrap_or_default();
-        let process = after.starts_with("<(") || after.starts_with(">(");
-        let Some((token, op)) = OPS.iter().find(|(token, _)| after.starts_with(token)).filter(|_| !process)
-        else {
-            return Ok(None);
-        };
-        if token.starts_with('&') && skip > 0 {
-            return Ok(None);
-        }
-        self.advance(skip + token.len())?;
-        self.skip_blanks()?;
-        if !self.at_word() {
-            return Err(self.unexpected());
-        }
-        let target = self.word()?;
-        let (mut op, mut target) = (*op, target);
-        match *token {
-            "<<" | "<<-" => target = self.here_document(&target, *token == "<<-"),
-            ">&" | "<&" if !duplicates(&target) => {
-                op = if *token == ">&" { RedirectOp::Write } else { RedirectOp::Read };
-            }
-            _ => {}
-        }
-        Ok(Some(Redirect { op, target, span: self.span_from(start) }))
-    }
-
-    /// Notes a here-document; its slot stands for the body until that was read.
-    fn here_document(&mut self, delimiter: &Word, strip_tabs: bool) -> Word {
-        let quoted = delimiter.pieces.iter().any(|piece| matches!(piece, Piece::Quoted(_)));
-        let text = delimiter.pieces.iter().map(|piece| match piece {
-            Piece::Bare(text) | Piece::Quoted(text) => text.clone(),
-            Piece::Param(param) => format!("${}", param.name),
-            Piece::Command { .. } | Piece::Process { .. } | Piece::Arithmetic(_) => String::new(),
-        });
-        let slot = self.bodies.len();
-        self.bodies.push(Word::default());
-        self.pending.push(Pending { delimiter: text.collect(), strip_tabs, quoted, slot });
-        Word { pieces: vec![Piece::Bare(format!("{SLOT}{slot}"))], span: delimiter.span }
-    }
-}
-
-/// Marks a word that stands for the body of a here-document; NUL is refused in texts.
-const SLOT: char = '\0';
-
-fn duplicates(target: &Word) -> bool {
-    match plain(target) {
-        Some(text) => text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'),
-        None => {
-            !matches!(target.pieces.first(), Some(Piece::Bare(text) | Piece::Quoted(text)) if text.contains('/'))
-        }
-    }
 }
 
 /// The text of a word without quotes or expansions.
@@ -666,97 +477,4 @@ fn single(mut nodes: Vec<Node>, many: fn(Vec<Node>) -> Node) -> Node {
         }
         (_, None) => many(nodes),
     }
-}
-
-/// Puts bodies where their operators stand, also within substitutions.
-fn fill_bodies(list: &mut List, bodies: &[Word]) {
-    if !bodies.is_empty() {
-        each_redirect(list, &mut |redirect| {
-            let slot = match redirect.target.pieces.as_slice() {
-                [Piece::Bare(text)] => text.strip_prefix(SLOT).and_then(|slot| slot.parse::<usize>().ok()),
-                _ => None,
-            };
-            if let Some(slot) = slot {
-                redirect.target = bodies.get(slot).cloned().unwrap_or_default();
-            }
-        });
-    }
-}
-
-fn each_redirect(list: &mut List, change: &mut impl FnMut(&mut Redirect)) {
-    for node in list {
-        each_in_node(node, change);
-    }
-}
-
-fn each_in_node(node: &mut Node, change: &mut impl FnMut(&mut Redirect)) {
-    let (words, lists, redirects): (Vec<&mut Word>, Vec<&mut List>, &mut [Redirect]) = match node {
-        Node::Simple(simple) => {
-            let values = simple.assignments.iter_mut().flat_map(|assignment| assignment.values.iter_mut());
-            (simple.words.iter_mut().chain(values).collect(), Vec::new(), &mut simple.redirects)
-        }
-        Node::Pipe(nodes) | Node::Both(nodes) => (Vec::new(), vec![nodes], &mut []),
-        Node::Background(node) => return each_in_node(node, change),
-        Node::Group { lists, redirects, .. } => (Vec::new(), lists.iter_mut().collect(), redirects),
-        Node::For { words, body, redirects, .. } => (words.iter_mut().collect(), vec![body], redirects),
-        Node::Case { words, lists, redirects } => {
-            (words.iter_mut().collect(), lists.iter_mut().collect(), redirects)
-        }
-        Node::Test { words, redirects } => (words.iter_mut().collect(), Vec::new(), redirects),
-        Node::Function { body, .. } => {
-            if let Some(body) = Rc::get_mut(body) {
-                each_in_node(body, change);
-            }
-            return;
-        }
-    };
-    for redirect in redirects {
-        each_in_pieces(&mut redirect.target.pieces, change);
-        change(redirect);
-    }
-    words.into_iter().for_each(|word| each_in_pieces(&mut word.pieces, change));
-    lists.into_iter().for_each(|list| each_redirect(list, change));
-}
-
-fn each_in_pieces(pieces: &mut [Piece], change: &mut impl FnMut(&mut Redirect)) {
-    for piece in pieces {
-        match piece {
-            Piece::Command { body, .. } | Piece::Process { body } => each_redirect(body, change),
-            Piece::Arithmetic(pieces) => each_in_pieces(pieces, change),
-            Piece::Param(param) => each_in_pieces(&mut param.word, change),
-            Piece::Bare(_) | Piece::Quoted(_) => {}
-        }
-    }
-}
-
-/// How many simple commands there are, those in substitutions included.
-fn count(list: &List) -> usize {
-    list.iter().map(count_in).sum()
-}
-
-fn count_in(node: &Node) -> usize {
-    let words = |words: &[Word]| words.iter().map(|word| count_pieces(&word.pieces)).sum::<usize>();
-    match node {
-        Node::Simple(simple) => {
-            let values: usize = simple.assignments.iter().map(|assignment| words(&assignment.values)).sum();
-            1 + words(&simple.words) + values
-        }
-        Node::Pipe(nodes) | Node::Both(nodes) => count(nodes),
-        Node::Background(node) => count_in(node),
-        Node::Group { lists, .. } => lists.iter().map(count).sum(),
-        Node::For { words: over, body, .. } => words(over) + count(body),
-        Node::Case { words: over, lists, .. } => words(over) + lists.iter().map(count).sum::<usize>(),
-        Node::Test { words: over, .. } => 1 + words(over),
-        Node::Function { body, .. } => count_in(body),
-    }
-}
-
-fn count_pieces(pieces: &[Piece]) -> usize {
-    let count_piece = |piece: &Piece| match piece {
-        Piece::Command { body, .. } | Piece::Process { body } => count(body),
-        Piece::Arithmetic(pieces) => count_pieces(pieces),
-        Piece::Param(param) => count_pieces(&param.word),
-        Piece::Bare(_) | Piece::Quoted(_) => 0,
-    };
-    pieces.iter().map(count_piece).sum()
 }
