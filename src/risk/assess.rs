@@ -78,8 +78,7 @@ pub fn assess_argv<'r>(
 /// A text that cannot be read, as one command of the words in it.
 fn as_words(text: &str) -> Flat {
     let words = text.split_whitespace().take(MAX_TRIED);
-    let argv: Vec<Arg> =
-        words.map(|word| Arg { known: false, ..Arg::new(word.replace('\0', ""), Span::default()) }).collect();
+    let argv: Vec<Arg> = words.map(|word| Arg::unsure(word.replace('\0', ""), Span::default())).collect();
     let span = Span::new(0, text.len());
     let commands =
         if argv.is_empty() { Vec::new() } else { vec![Command { argv, span, ..Command::default() }] };

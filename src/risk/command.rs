@@ -2,6 +2,7 @@
 
 use crate::text::Span;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// Stands in a text for the value of a variable nobody set.
 pub(super) const UNSET: char = '\0';
@@ -19,11 +20,23 @@ pub struct Arg {
     pub(super) glob: bool,
     /// Where it is written.
     pub(super) span: Span,
+    /// The kinds of place it names, once that was asked for.
+    pub(super) kinds: OnceLock<u32>,
 }
 
 impl Arg {
     pub(super) fn new(text: impl Into<String>, span: Span) -> Self {
-        Self { text: text.into(), known: true, glob: false, span }
+        Self { text: text.into(), known: true, glob: false, span, kinds: OnceLock::new() }
+    }
+
+    /// A word that may be another when it runs.
+    pub(super) fn unsure(text: impl Into<String>, span: Span) -> Self {
+        Self { known: false, ..Self::new(text, span) }
+    }
+
+    /// The same word with another text.
+    pub(super) fn with_text(&self, text: impl Into<String>) -> Self {
+        Self { known: self.known, glob: self.glob, ..Self::new(text, self.span) }
     }
 
     /// The text for people and machines; what is not known is `…`.

@@ -201,6 +201,9 @@ impl Subject<'_> {
         let names = &condition.input;
         // A file that was fetched earlier stands before both.
         let fetched = command.upstream.is_empty() && command.inner.is_empty();
+        if condition.fetched && !fetched {
+            return false;
+        }
         let earlier = if fetched { 0..self.all.len() } else { 0..0 };
         command.mark == Some(Mark::RunsInput)
             && (prints(command.upstream.clone(), names)
@@ -296,7 +299,7 @@ impl Subject<'_> {
                 start => arg.text.strip_prefix(start),
             };
             let Some(rest) = rest else { return false };
-            let rest = Arg { text: rest.to_owned(), known: arg.known, glob: arg.glob, span: arg.span };
+            let rest = arg.with_text(rest);
             return kind
                 .split('|')
                 .any(|kind| place::is(kind, &rest, self.command.cwd.as_deref(), self.scene));

@@ -7,6 +7,7 @@ use super::Scene;
 use super::command::{Arg, COMPUTED, UNSET};
 use crate::capability::matches_segment;
 use crate::profile::PLACES;
+use std::sync::LazyLock;
 
 /// A path joined to a directory and made plain; none when the directory is needed and not known.
 pub(super) fn joined(cwd: Option<&str>, path: &str) -> Option<String> {
@@ -41,9 +42,9 @@ pub(super) fn is(kind: &str, arg: &Arg, cwd: Option<&str>, scene: &Scene) -> boo
             rest.len() < text.len()
                 && (ends
                     || (rest.starts_with('/')
-                        && ["root", "system", "home"]
-                            .iter()
-                            .any(|kind| named(kind, &plain(&rest), arg.glob, scene))))
+                        && kinds(&plain(&rest), arg.glob, scene, true)
+                            & (bit("root") | bit("system") | bit("home"))
+                            != 0))
         }
         "url" => text.contains("://") && !text.starts_with("file:"),
         "ordinary" => !["trash", "terminal"].iter().any(|kind| is(kind, arg, cwd, scene)),
@@ -58,15 +59,20 @@ pub(super) fn is(kind: &str, arg: &Arg, cwd: Option<&str>, scene: &Scene) -> boo
             {
                 return false;
             }
-            let text = text.strip_prefix("file://").unwrap_or(text);
-            let Some(path) = joined(cwd, text) else { return relative(kind, text) };
-            // A name that only shows when it runs, right below the root, is one of the system's.
-            let below_root = path.strip_prefix('/').is_some_and(|name| {
-                name.contains(COMPUTED) && name.chars().all(|c| matches!(c, COMPUTED | '*'))
-            });
-            (kind == "system" && below_root) || named(kind, &path, arg.glob || !arg.known, scene)
+            // Asked for by many rules, and worked out once for a word.
+            *arg.kinds.get_or_init(|| all_kinds(text, arg, cwd, scene)) & bit(kind) != 0
         }
     }
+}
+
+fn all_kinds(text: &str, arg: &Arg, cwd: Option<&str>, scene: &Scene) -> u32 {
+    let text = text.strip_prefix("file://").unwrap_or(text);
+    let Some(path) = joined(cwd, text) else { return kinds(&plain(text), false, scene, false) };
+    // A name that only shows when it runs, right below the root, is one of the system's.
+    let below_root = path
+        .strip_prefix('/')
+        .is_some_and(|name| name.contains(COMPUTED) && name.chars().all(|c| matches!(c, COMPUTED | '*')));
+    kinds(&path, arg.glob || !arg.known, scene, true) | if below_root { bit("system") } else { 0 }
 }
 
 /// Whether a path is the working directory or holds it.
@@ -87,32 +93,69 @@ fn is_here(arg: &Arg) -> bool {
     }
 }
 
-/// Patterns that are found anywhere need no directory.
-fn relative(kind: &str, text: &str) -> bool {
-    let path = plain(text);
-    PLACES.iter().any(|(name, pattern)| {
-        *name == kind && !pattern.starts_with(['/', '~']) && fits(pattern, &path, false)
-    })
+/// Where a pattern of the table starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Anchor {
+    Root,
+    Home,
+    Anywhere,
 }
 
-fn named(kind: &str, path: &str, glob: bool, scene: &Scene) -> bool {
-    PLACES.iter().filter(|(name, _)| *name == kind).any(|(_, pattern)| match pattern.strip_prefix('~') {
-        Some(rest) => {
-            let home = format!("{}{rest}", scene.home);
-            fits(&home, path, glob)
-        }
-        None => fits(pattern, path, glob),
-    })
+/// A pattern of the table, taken apart.
+struct Pattern {
+    kind: u32,
+    anchor: Anchor,
+    parts: Vec<&'static str>,
 }
 
-/// Whether a path fits a pattern of the table. A glob in the path fits what it could stand for.
-fn fits(pattern: &str, path: &str, glob: bool) -> bool {
+/// The kinds of the table; a place's kinds are bits in this order.
+static KINDS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let mut kinds: Vec<&'static str> = PLACES.iter().map(|(kind, _)| *kind).collect();
+    kinds.dedup();
+    kinds
+});
+
+static PATTERNS: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
+    let pattern = |(kind, text): &(&'static str, &'static str)| {
+        let (anchor, rest) = match text.strip_prefix('~') {
+            Some(rest) => (Anchor::Home, rest),
+            None if text.starts_with('/') => (Anchor::Root, *text),
+            None => (Anchor::Anywhere, *text),
+        };
+        Pattern { kind: bit(kind), anchor, parts: rest.split('/').filter(|part| !part.is_empty()).collect() }
+    };
+    PLACES.iter().map(pattern).collect()
+});
+
+/// The bit of a kind; none for a kind the table does not have.
+fn bit(kind: &str) -> u32 {
+    KINDS
+        .iter()
+        .position(|known| *known == kind)
+        .map_or(0, |at| 1u32.checked_shl(u32::try_from(at).unwrap_or(32)).unwrap_or(0))
+}
+
+/// Every kind of place that a path is, in one look over the table.
+fn kinds(path: &str, glob: bool, scene: &Scene, anchored: bool) -> u32 {
     let names: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let wanted: Vec<&str> = pattern.split('/').filter(|part| !part.is_empty()).collect();
-    if pattern.starts_with('/') {
-        return fits_from(&wanted, &names, glob) || (glob && everything_in(&wanted, &names));
+    let home: Vec<&str> = scene.home.split('/').filter(|part| !part.is_empty()).collect();
+    let below = names.strip_prefix(home.as_slice()).filter(|_| anchored);
+    let mut found = 0;
+    for pattern in PATTERNS.iter().filter(|pattern| anchored || pattern.anchor == Anchor::Anywhere) {
+        let whole = |names: &[&str]| {
+            fits_from(&pattern.parts, names, glob) || (glob && everything_in(&pattern.parts, names))
+        };
+        let fits = match pattern.anchor {
+            Anchor::Root => whole(&names),
+            Anchor::Home => below.is_some_and(whole),
+            Anchor::Anywhere => (0..names.len())
+                .any(|start| names.get(start..).is_some_and(|names| fits_from(&pattern.parts, names, glob))),
+        };
+        if fits {
+            found |= pattern.kind;
+        }
     }
-    (0..names.len()).any(|start| names.get(start..).is_some_and(|names| fits_from(&wanted, names, glob)))
+    found
 }
 
 fn fits_from(wanted: &[&str], names: &[&str], glob: bool) -> bool {
@@ -122,7 +165,7 @@ fn fits_from(wanted: &[&str], names: &[&str], glob: bool) -> bool {
             return names.next().is_some();
         }
         match names.next() {
-            Some(name) if matches_segment(part, name.as_bytes()) => {}
+            Some(name) if name == part || (part.contains('*') && matches_segment(part, name.as_bytes())) => {}
             // `/e*c` could be `/etc`. A bare `*` is everything in a directory, which is told apart.
             Some(name)
                 if glob

@@ -149,6 +149,8 @@ pub(super) struct Condition {
     pub(super) bare: bool,
     /// It prints nothing.
     pub(super) silent: bool,
+    /// With `input`: it was fetched into a file first.
+    pub(super) fetched: bool,
     /// What feeds it reads keys, passwords or the environment.
     pub(super) secret: bool,
     /// One of these starts it.
@@ -185,6 +187,7 @@ const CONDITION_KEYS: &[&str] = &[
     "fork_bomb",
     "bare",
     "silent",
+    "fetched",
     "secret",
     "via",
     "dynamic",
@@ -377,6 +380,7 @@ impl Reader<'_> {
             fork_bomb: self.flag(node, "fork_bomb"),
             bare: self.flag(node, "bare"),
             silent: self.flag(node, "silent"),
+            fetched: self.flag(node, "fetched"),
             secret: self.flag(node, "secret"),
             via: self.texts(node, "via"),
             dynamic: self.flag(node, "dynamic"),

@@ -107,10 +107,8 @@ impl Walk<'_> {
             match run {
                 inline::Run::Text(text) => self.text_within(&text, false, command, command.program()),
                 inline::Run::Argv(words) => {
-                    let argv: Vec<Arg> = words
-                        .into_iter()
-                        .map(|word| Arg { known: false, ..Arg::new(word, command.span) })
-                        .collect();
+                    let argv: Vec<Arg> =
+                        words.into_iter().map(|word| Arg::unsure(word, command.span)).collect();
                     let by = command.program().to_owned();
                     self.start(command, &argv, &by, &Flow { indirect: true, ..Flow::default() });
                 }

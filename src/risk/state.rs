@@ -97,7 +97,7 @@ impl Walk<'_> {
             "export" | "declare" | "typeset" | "local" | "readonly" | "let" => {
                 for arg in arguments {
                     if let Some((name, value)) = arg.text.split_once('=') {
-                        let value = Arg { text: value.to_owned(), ..arg.clone() };
+                        let value = arg.with_text(value);
                         self.set(name, vec![value], false);
                     }
                 }

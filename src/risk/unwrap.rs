@@ -185,14 +185,10 @@ impl Walk<'_> {
         if matches!(by, "xargs" | "gxargs" | "entr" | "find" | "gfind" | "fd" | "fdfind") {
             self.opaque(command.span, "it is handed words that show only when it runs");
             match command.stdin.as_deref().filter(|_| by.ends_with("xargs")) {
-                Some(text) => argv.extend(
-                    text.split_whitespace()
-                        .take(64)
-                        .map(|word| Arg { known: false, ..Arg::new(word, command.span) }),
-                ),
-                None if by.ends_with("xargs") => {
-                    argv.push(Arg { known: false, ..Arg::new(COMPUTED, command.span) })
+                Some(text) => {
+                    argv.extend(text.split_whitespace().take(64).map(|word| Arg::unsure(word, command.span)))
                 }
+                None if by.ends_with("xargs") => argv.push(Arg::unsure(COMPUTED, command.span)),
                 None => {}
             }
         }
@@ -265,12 +261,7 @@ impl Walk<'_> {
             let found = words.first().filter(|arg| by.contains("find") && !arg.text.starts_with('-'));
             if let Some(found) = found {
                 for arg in inner.iter_mut().filter(|arg| arg.text == "{}") {
-                    *arg = Arg {
-                        text: format!("{}/{COMPUTED}", found.text.trim_end_matches('/')),
-                        known: false,
-                        glob: false,
-                        span: arg.span,
-                    };
+                    *arg = Arg::unsure(format!("{}/{COMPUTED}", found.text.trim_end_matches('/')), arg.span);
                 }
             }
             self.start(command, &inner, by, flow);
@@ -361,7 +352,7 @@ fn replaced(words: &[Arg], inner: &[Arg], stdin: Option<&str>) -> Vec<Arg> {
     let value =
         stdin.map_or_else(|| COMPUTED.to_string(), |text| text.lines().next().unwrap_or_default().to_owned());
     let fill = |arg: &Arg| match arg.text.contains(&mark) {
-        true => Arg { text: arg.text.replace(&mark, &value), known: false, ..arg.clone() },
+        true => Arg::unsure(arg.text.replace(&mark, &value), arg.span),
         false => arg.clone(),
     };
     inner.iter().map(fill).collect()
