@@ -28,6 +28,7 @@ pub mod decide;
 pub mod doctor;
 pub mod manifest;
 pub mod mcp;
+pub mod net;
 pub mod plan;
 pub mod policy;
 pub mod profile;

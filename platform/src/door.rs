@@ -21,6 +21,9 @@ pub enum Way {
 /// Where a connection was meant to go.
 pub trait Destinations: Send + Sync + std::fmt::Debug {
     /// The address the command asked for, or `None` when this connection was not made by the command.
+    ///
+    /// To be asked once for every connection that comes to any of the doors, the proxy and names by stream
+    /// included: with [`Way::OnBehalf`] the doors stand on the host's loopback, where others can find them.
     fn of(&self, stream: &TcpStream) -> Option<SocketAddr>;
 }
 

@@ -145,6 +145,12 @@ mod elsewhere {
             match self.never {}
         }
 
+        /// Whether the launch ends within some time.
+        #[must_use]
+        pub fn ends_within(&self, _time: std::time::Duration) -> bool {
+            match self.never {}
+        }
+
         /// Waits until nothing of the launch is left.
         ///
         /// # Errors

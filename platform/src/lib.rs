@@ -23,6 +23,8 @@ pub mod backend;
 pub mod door;
 pub mod elf;
 pub mod error;
+#[cfg(target_os = "linux")]
+pub mod heap;
 #[cfg(all(target_os = "linux", feature = "test-hooks"))]
 mod hooks;
 mod launch;
@@ -33,6 +35,7 @@ pub mod path;
 pub mod plan;
 pub mod probe;
 pub mod report;
+mod signals;
 pub mod text;
 
 pub use backend::{Backend, Enforcement, Guarantee};
@@ -41,3 +44,4 @@ pub use launch::{Child, Leash, ids, launch, probe, refused_calls, spawn, take_ov
 pub use plan::{Pipe, Plan};
 pub use probe::Probe;
 pub use report::{End, Outcome};
+pub use signals::Signals;

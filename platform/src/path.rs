@@ -32,7 +32,21 @@ pub fn normalize(path: &Path) -> PathBuf {
 /// Whether `path` is `root` or lies below it, component by component.
 #[must_use]
 pub fn within(path: &Path, root: &Path) -> bool {
-    path.starts_with(root)
+    // Asked all the time, and nearly always of paths written one way only, where bytes tell.
+    let (path_bytes, root_bytes) = (path.as_os_str().as_encoded_bytes(), root.as_os_str().as_encoded_bytes());
+    if !is_plain(path_bytes) || !is_plain(root_bytes) {
+        return path.starts_with(root);
+    }
+    match path_bytes.strip_prefix(root_bytes) {
+        Some(rest) => rest.is_empty() || rest[0] == b'/' || root_bytes == b"/",
+        None => false,
+    }
+}
+
+/// Whether a path is absolute and written without anything that could be left out.
+fn is_plain(path: &[u8]) -> bool {
+    let doubtful = |pair: &[u8]| matches!(pair, b"//" | b"/.");
+    path == b"/" || (path.first() == Some(&b'/') && !path.ends_with(b"/") && !path.windows(2).any(doubtful))
 }
 
 /// Follows every symbolic link in `path`; what does not exist yet is taken as written.
@@ -100,6 +114,18 @@ fn parts_reversed(path: &Path) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lying_within_is_told_by_component_however_it_is_written() {
+        let pieces =
+            ["", "/", "/a", "/a/", "/a/b", "/ab", "//a", "/a//b", "/./a", "/a/.", "/a/.b", "/.b", "a", "a/b"];
+        for path in pieces {
+            for root in pieces {
+                let (path, root) = (Path::new(path), Path::new(root));
+                assert_eq!(within(path, root), path.starts_with(root), "{path:?} within {root:?}");
+            }
+        }
+    }
     use std::os::unix::fs::symlink;
 
     fn scratch(name: &str) -> PathBuf {

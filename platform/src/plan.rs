@@ -4,11 +4,13 @@
 //! the caller and every system call to the backends.
 //! Invariant: paths are absolute, without `.`, `..` or patterns; a plan never means more than it lists.
 
-use std::ffi::OsString;
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::ops::BitOr;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Guarantee;
@@ -24,7 +26,7 @@ pub struct Plan {
     /// ones cannot be made. Each stands for itself and all below it.
     pub protect: Vec<PathBuf>,
     /// Names that stay as they are wherever they stand in a writable place.
-    pub protect_names: Vec<ProtectedName>,
+    pub protect_names: Arc<Vec<ProtectedName>>,
     /// The file to execute, as seen inside.
     pub program: PathBuf,
     /// The argument vector, the first being the name the program sees for itself.
@@ -63,7 +65,7 @@ impl Plan {
             mounts: Vec::new(),
             rights: Vec::new(),
             protect: Vec::new(),
-            protect_names: Vec::new(),
+            protect_names: Arc::default(),
             program: program.into(),
             argv,
             env: Vec::new(),
@@ -88,7 +90,7 @@ impl Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtectedName {
     /// Consecutive parts of a path; `*` is any one, `**` one or more.
-    pub components: Vec<OsString>,
+    pub components: Vec<Cow<'static, OsStr>>,
     /// Paths of this name that may be made and written after all, each with all below it.
     pub may_make: Vec<PathBuf>,
     /// Paths of this name that may be removed after all, each with all below it.
@@ -108,7 +110,7 @@ pub enum InsideNew {
     Ending(OsString),
     /// A file of settings, put in place by renaming, in which only these keys occur (`section.key`; a `*` stands
     /// for a subsection or any key).
-    Settings(Vec<String>),
+    Settings(Arc<[Cow<'static, str>]>),
 }
 
 /// One step in putting the file tree together.

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use crate::backend::{Backend, Guarantee};
+use crate::door::Way;
 
 /// What was found out about this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Tried {
     pub backend: Backend,
     /// The promises it keeps here; empty if it does not work.
     pub given: Vec<Guarantee>,
+    /// How connections come to the doors of a network, if there can be one.
+    pub doors: Option<Way>,
     /// Why it does not work.
     pub failure: Option<String>,
 }

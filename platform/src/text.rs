@@ -4,10 +4,12 @@
 //! travels as `%XX`. It leaves the meaning to [`crate::plan`].
 //! Invariant: `parse(&write(plan)) == plan`, and an unknown or malformed line is refused, never skipped.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Guarantee;
@@ -49,7 +51,7 @@ pub fn write(plan: &Plan) -> String {
     for path in &plan.protect {
         line("protect", &[path.as_os_str()]);
     }
-    for name in &plan.protect_names {
+    for name in plan.protect_names.iter() {
         let parts = PathBuf::from_iter(&name.components);
         let inside = match &name.inside_new {
             InsideNew::Nothing => OsString::from("nothing"),
@@ -143,7 +145,10 @@ fn inside_new(text: &str) -> Option<InsideNew> {
         ("nothing", "") => Some(InsideNew::Nothing),
         ("anything", "") => Some(InsideNew::Anything),
         ("ending", ending) => Some(InsideNew::Ending(ending.into())),
-        ("settings", keys) => Some(InsideNew::Settings(keys.split(' ').map(String::from).collect())),
+        ("settings", keys) => {
+            let keys = keys.split(' ').map(|key| Cow::Owned(key.to_owned()));
+            Some(InsideNew::Settings(keys.collect()))
+        }
         _ => None,
     }
 }
@@ -168,8 +173,8 @@ fn read_line(line: &str, plan: &mut Plan) -> Option<()> {
         ("protect", [path]) => plan.protect.push(path.into()),
         ("protect-name", [inside, parts, count, open @ ..]) => {
             let (make, take) = open.split_at_checked(count.to_str()?.parse().ok()?)?;
-            plan.protect_names.push(ProtectedName {
-                components: PathBuf::from(parts).iter().map(OsStr::to_owned).collect(),
+            Arc::make_mut(&mut plan.protect_names).push(ProtectedName {
+                components: Path::new(parts).iter().map(|part| Cow::Owned(part.to_owned())).collect(),
                 may_make: make.iter().map(PathBuf::from).collect(),
                 may_take: take.iter().map(PathBuf::from).collect(),
                 inside_new: inside_new(inside.to_str()?)?,
@@ -373,16 +378,16 @@ mod tests {
         ];
         plan.rights = vec![Place { path: odd.clone(), rights: Rights::READ | Rights::REMOVE }];
         plan.protect = vec![odd.clone()];
-        let settings = InsideNew::Settings(vec![String::from("a.b"), String::from("c.*.d")]);
-        plan.protect_names =
-            [InsideNew::Nothing, InsideNew::Anything, InsideNew::Ending(".sample".into()), settings]
-                .map(|inside_new| ProtectedName {
-                    components: vec![".git".into(), "*".into()],
-                    may_make: vec![odd.clone()],
-                    may_take: vec![odd.clone(), odd.clone()],
-                    inside_new,
-                })
-                .to_vec();
+        let settings = InsideNew::Settings(Arc::new(["a.b".into(), "c.*.d".into()]));
+        let names = [InsideNew::Nothing, InsideNew::Anything, InsideNew::Ending(".sample".into()), settings]
+            .map(|inside_new| ProtectedName {
+                components: vec![OsStr::new(".git").into(), OsStr::new("*").into()],
+                may_make: vec![odd.clone()],
+                may_take: vec![odd.clone(), odd.clone()],
+                inside_new,
+            })
+            .to_vec();
+        plan.protect_names = Arc::new(names);
         plan.pass_fds = vec![7];
         plan.stdio = Stdio::Capture;
         plan.exec = Exec::Listed;

@@ -3,7 +3,7 @@
 //! Answers for the bytes of a line and for reading them back. It leaves files to others.
 //! Invariant: the seal covers every byte before it, the seal of the previous line among them.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt;
 
@@ -172,6 +172,15 @@ impl Entry {
         self.prev == last.hash && Some(self.seq) == last.seq.checked_add(1)
     }
 
+    /// For machines.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "seq": self.seq, "time": self.time, "session": self.session, "agent": self.agent,
+            "kind": self.kind, "body": self.body, "hash": Hex(&self.hash).to_string(),
+        })
+    }
+
     /// Whether it tells of something that was refused.
     #[must_use]
     pub fn is_denial(&self) -> bool {
@@ -209,7 +218,6 @@ pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn line(body: Value, last: Link) -> (String, Link) {
         let Value::Object(body) = body else { unreachable!("an object") };

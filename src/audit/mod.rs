@@ -7,16 +7,22 @@
 mod chain;
 mod head;
 mod log;
+mod read;
 mod recover;
 mod redact;
 mod rotate;
+mod stats;
 mod time;
+mod verify;
 
 pub use chain::{Entry, Fault, Link};
 pub use head::Head;
 pub use log::{Log, new_session};
+pub use read::{Filter, entries, follow};
 pub use redact::{REDACTED, redact};
+pub use stats::{AgentStats, Stats};
 pub use time::{format_time, parse_time};
+pub use verify::{Finding, Verdict, verify};
 
 use serde_json::{Map, Value};
 

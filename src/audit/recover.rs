@@ -72,6 +72,10 @@ fn behind(head: Head, current: &File, size: u64) -> io::Result<Position> {
     if rest.is_empty() && !most {
         return Ok(Position::at(Head { size, link, ..head }));
     }
+    // Only the end of line is missing: the line itself is whole.
+    if let Some(entry) = Entry::read(rest).ok().filter(|entry| entry.follows(link)) {
+        return Ok(Position { cut: true, ..Position::at(Head { size, link: entry.link(), ..head }) });
+    }
     let reason = if rest.contains(&b'\n') || most { "foreign" } else { "torn" };
     let found =
         json!({ "reason": reason, "bytes": rest.len(), "sha256": Hex(&Sha256::digest(rest)).to_string() });

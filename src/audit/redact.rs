@@ -64,7 +64,7 @@ impl Arguments {
     fn take(&mut self, argument: &str, rest: impl FnOnce(&str) -> String) -> String {
         if std::mem::take(&mut self.secret_next) {
             // `Authorization: Bearer TOKEN`: the scheme is no secret, what follows it is.
-            self.secret_next = SECRETS.schemes.iter().any(|scheme| scheme.eq_ignore_ascii_case(argument));
+            self.secret_next = SECRETS.is_scheme(argument);
             return if self.secret_next { argument.to_owned() } else { REDACTED.to_owned() };
         }
         if let Some(joined) = self.option(argument) {
@@ -73,18 +73,18 @@ impl Arguments {
         let bare = argument.trim_start_matches('-');
         let dashed = bare.len() < argument.len();
         let valueless = !bare.contains('=') && !bare.contains(char::is_whitespace);
-        let scheme = SECRETS.schemes.iter().any(|scheme| scheme.eq_ignore_ascii_case(argument));
+        let scheme = SECRETS.is_scheme(argument);
         let named =
             valueless && (dashed || self.setting || bare.ends_with(':')) && SECRETS.names_secret(bare);
         self.secret_next = scheme || named;
-        self.setting |= SECRETS.settings.contains(argument);
+        self.setting |= SECRETS.is_setting(argument);
         if self.secret_next { argument.to_owned() } else { rest(argument) }
     }
 
     /// Follows which program is meant, wrappers before it left behind; answers when an option's value is joined.
     fn option(&mut self, argument: &str) -> Option<String> {
         let name = argument.rsplit('/').next().unwrap_or(argument);
-        let of_program = SECRETS.options.iter().filter(|option| Some(option.program) == self.program);
+        let of_program = SECRETS.options().filter(|option| Some(option.program) == self.program);
         let in_place =
             |subcommand: Option<&str>| subcommand.is_none() || subcommand == self.subcommand.as_deref();
         for option in of_program.filter(|option| in_place(option.subcommand)) {
@@ -97,7 +97,7 @@ impl Arguments {
                 return Some(format!("{}{REDACTED}", option.option));
             }
         }
-        if let Some(option) = SECRETS.options.iter().find(|option| option.program == name) {
+        if let Some(option) = SECRETS.options().find(|option| option.program == name) {
             (self.program, self.subcommand, self.setting) = (Some(option.program), None, false);
         } else if self.program.is_some() && self.subcommand.is_none() && !argument.starts_with('-') {
             self.subcommand = Some(argument.to_owned());
@@ -263,7 +263,7 @@ fn prefixed(text: &str) -> String {
     let mut rest = text;
     let mut inside = false;
     while let Some(c) = rest.chars().next() {
-        let known = || SECRETS.prefixes.iter().find(|prefix| rest.starts_with(**prefix));
+        let known = || SECRETS.prefixes().find(|prefix| rest.starts_with(*prefix));
         if let Some(prefix) = (!inside).then(known).flatten() {
             let length = rest.find(|c: char| !belongs(c)).unwrap_or(rest.len());
             if length >= prefix.len() + SHORTEST {

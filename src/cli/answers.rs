@@ -116,6 +116,63 @@ pub(super) fn explanation() -> Value {
     ])
 }
 
+pub(super) fn audit_events() -> Value {
+    list(object([
+        ("seq", json!({ "type": "integer" })),
+        ("time", text()),
+        ("session", text()),
+        ("agent", text()),
+        ("kind", text()),
+        ("body", json!({ "type": "object" })),
+        ("hash", json!({ "type": "string", "pattern": "^[0-9a-f]{64}$" })),
+    ]))
+}
+
+pub(super) fn audit_stats() -> Value {
+    let number = || json!({ "type": "integer" });
+    let counts = || json!({ "type": "object", "additionalProperties": { "type": "integer" } });
+    let agent = object([
+        ("agent", text()),
+        ("events", number()),
+        ("launches", number()),
+        ("failed", number()),
+        ("denied", number()),
+        ("limits", number()),
+        ("duration_ms", number()),
+        ("last", text()),
+    ]);
+    object([
+        ("events", number()),
+        ("damaged", number()),
+        ("first", text_or_null()),
+        ("last", text_or_null()),
+        ("sessions", number()),
+        ("kinds", counts()),
+        ("agents", list(agent)),
+        ("denials", counts()),
+    ])
+}
+
+pub(super) fn audit_verdict() -> Value {
+    let finding = || {
+        list(object([
+            ("code", text()),
+            ("file", text()),
+            ("line", json!({ "type": "integer" })),
+            ("message", text()),
+        ]))
+    };
+    object([
+        ("whole", flag()),
+        ("files", json!({ "type": "integer" })),
+        ("lines", json!({ "type": "integer" })),
+        ("seq", json!({ "type": ["integer", "null"] })),
+        ("head", text_or_null()),
+        ("problems", finding()),
+        ("notes", finding()),
+    ])
+}
+
 pub(super) fn skills() -> Value {
     list(object([("name", text()), ("description", text())]))
 }

@@ -2,11 +2,12 @@
 
 use super::ui::quiet_pipe;
 use super::{CliError, Exit, Ui, authority};
+use crate::audit::Sink;
 use crate::capability::{Capability, Family, Target};
 use crate::decide::{Decision, Request, decide};
 use crate::manifest::spec_from_json;
 use crate::policy::{Grant, Policy, Proposal};
-use crate::run::Setting;
+use crate::run::{Setting, allowed, audit, denied};
 use clap::Args;
 use sbx_platform::path::{normalize, resolve};
 use serde_json::{Value, json};
@@ -32,6 +33,9 @@ pub(super) struct Check {
     /// Read requests from stdin, one JSON object a line, and answer each with one line.
     #[arg(long, conflicts_with_all = ["capability", "object"])]
     batch: bool,
+    /// Record the answer in the audit log.
+    #[arg(long, conflicts_with = "batch")]
+    audit: bool,
     /// The record's class, for records.*.
     #[arg(long)]
     class: Option<String>,
@@ -54,6 +58,17 @@ impl Check {
         }
         let request = self.request(&agent.policy)?;
         let decision = decide(&agent.policy, &request);
+        if self.audit {
+            let event = match &decision {
+                Decision::Allow(permit) => allowed(permit),
+                Decision::Deny(denial) => denied(denial),
+            };
+            let log = audit(&setting);
+            log.record(event)?;
+            if let Some(failure) = log.failure() {
+                ui.remark(format!("sbx: {failure}"));
+            }
+        }
         if ui.json {
             ui.answer_json(&to_json(&decision))?;
         } else {

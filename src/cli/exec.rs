@@ -1,22 +1,22 @@
 //! `sbx exec`, `eval` and `shell`: run something behind an agent's fence.
 
+use super::fence::{Who, explain};
 use super::{CliError, Exit, Ui};
 use crate::audit::Sink;
 use crate::decide::{Decision, Denial, Request, decide};
 use crate::plan::Invocation;
-use crate::run::{
-    Agent, Ran, RunError, Setting, audit, denied, exit_status, outcome_json, refused, risk_denial, run,
-};
+use crate::run::{Agent, Ran, Setting, audit, denied, exit_status, outcome_json, refused, risk_denial, run};
 use clap::{Args, Subcommand};
-use sbx_platform::path::resolve;
+use sbx_platform::End;
 use sbx_platform::plan::Stdio;
-use sbx_platform::{Backend, End, Guarantee, PlatformError};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// What launches.
 #[derive(Debug, Subcommand)]
@@ -40,20 +40,10 @@ impl Launch {
 }
 
 /// Who runs it, where and how.
-#[derive(Debug, Args)]
-struct Fence {
-    /// An agent's name, or the path of a record.
-    #[arg(long, short)]
-    agent: String,
-    /// The working directory, within the agent's root.
-    #[arg(long = "in", value_name = "DIR")]
-    dir: Option<PathBuf>,
-    /// How the fence is built: auto, native, bwrap or landlock.
-    #[arg(long, value_name = "NAME")]
-    backend: Option<String>,
-    /// Do without a guarantee, by name; may be repeated.
-    #[arg(long = "allow-degraded", value_name = "NAME", value_delimiter = ',')]
-    allow_degraded: Vec<String>,
+#[derive(Debug, Default, Args)]
+pub(super) struct Fence {
+    #[command(flatten)]
+    pub(super) who: Who,
     /// Write the exact outcome as one JSON line to this descriptor.
     #[arg(long, value_name = "N")]
     status_fd: Option<RawFd>,
@@ -62,36 +52,36 @@ struct Fence {
     pass_fd: Vec<RawFd>,
     /// Say what the fence refused, and the smallest grants that would allow it. Slows the command down.
     #[arg(long)]
-    explain: bool,
+    pub(super) explain: bool,
     /// Give the command a private terminal, for programs that are talked to.
     #[arg(long, short)]
-    tty: bool,
+    pub(super) tty: bool,
 }
 
 /// What to run.
 #[derive(Debug, Args)]
 pub(super) struct Exec {
     #[command(flatten)]
-    fence: Fence,
+    pub(super) fence: Fence,
     /// The program and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
-    argv: Vec<OsString>,
+    pub(super) argv: Vec<OsString>,
 }
 
 /// What to evaluate.
 #[derive(Debug, Args)]
 pub(super) struct Eval {
     #[command(flatten)]
-    fence: Fence,
+    pub(super) fence: Fence,
     /// The shell text.
-    text: String,
+    pub(super) text: String,
 }
 
 /// Where to open a shell.
 #[derive(Debug, Args)]
 pub(super) struct Shell {
     #[command(flatten)]
-    fence: Fence,
+    pub(super) fence: Fence,
 }
 
 /// Refusals that are told when a command failed and nobody asked.
@@ -154,14 +144,13 @@ impl Fence {
         ask: impl FnOnce(&Agent) -> Result<Request, CliError>,
         stdio: Stdio,
     ) -> Result<u8, CliError> {
-        let setting = Setting::from_env()?;
-        let agent = setting.agent(&self.agent)?;
-        let backend = self.backend(&setting)?;
-        let accepted = self.accepted()?;
+        // The program ends with the launch; taking all this apart first would only delay its end.
+        let setting = ManuallyDrop::new(Setting::from_env()?);
+        let agent = ManuallyDrop::new(setting.agent(&self.who.agent)?);
+        let backend = self.who.backend(&setting)?;
+        let accepted = self.who.accepted()?;
         self.check_descriptors()?;
-        let dir =
-            self.dir.as_ref().map_or_else(|| setting.facts.cwd.clone(), |dir| setting.facts.cwd.join(dir));
-        let request = ask(&agent)?.in_dir(resolve(&dir).unwrap_or(dir));
+        let request = ask(&agent)?.in_dir(self.who.directory(&setting));
         let log = audit(&setting);
         let decision = match decide(&agent.policy, &request) {
             Decision::Allow(permit) => match risk_denial(&setting, &agent, &request)? {
@@ -191,12 +180,17 @@ impl Fence {
             .pass_fds(self.pass_fd.clone())
             .accepting(accepted)
             .tracing(self.explain);
-        let ran = run(&permit, &invocation, backend, &*log);
+        let sink: Arc<dyn Sink> = log.clone();
+        let ran = run(&permit, &invocation, backend, &sink);
         if let Some(failure) = log.failure() {
             ui.remark(format!("sbx: {failure}; allowed by `audit: {{on_failure: open}}`"));
         }
         match ran {
-            Ok(ran) => self.report(ui, &ran, &refused(&permit, &ran.outcome.acts)),
+            Ok(ran) => {
+                let mut denials = refused(&permit, &ran.outcome.acts);
+                denials.extend(ran.refused.iter().cloned());
+                self.report(ui, &ran, &denials)
+            }
             Err(error) => {
                 ui.remark(explain(&error).to_string());
                 self.tell(&json!({ "status": error.exit_status(), "error": error.to_string() }));
@@ -218,29 +212,6 @@ impl Fence {
             }
         }
         Ok(())
-    }
-
-    fn backend(&self, setting: &Setting) -> Result<Option<Backend>, CliError> {
-        let name = self.backend.as_deref().or(setting.config.backend.as_deref()).unwrap_or("auto");
-        if name == "auto" {
-            return Ok(None);
-        }
-        Backend::from_name(name).map(Some).ok_or_else(|| {
-            CliError::new(format!("there is no backend `{name}` on this system"))
-                .hint("auto, native, bwrap or landlock; `auto` takes the strongest that works")
-        })
-    }
-
-    fn accepted(&self) -> Result<Vec<String>, CliError> {
-        let unknown = self.allow_degraded.iter().find(|name| Guarantee::from_name(name).is_none());
-        match unknown {
-            None => Ok(self.allow_degraded.clone()),
-            Some(name) => {
-                let names: Vec<&str> = Guarantee::ALL.iter().map(|guarantee| guarantee.name()).collect();
-                Err(CliError::new(format!("there is no guarantee `{name}`"))
-                    .hint(format!("they are {}", names.join(", "))))
-            }
-        }
     }
 
     fn report(&self, ui: &Ui, ran: &Ran, refused: &[Denial]) -> Result<u8, CliError> {
@@ -301,29 +272,4 @@ fn is_path_only(fdinfo: &str) -> bool {
     flags
         .and_then(|flags| u64::from_str_radix(flags.trim(), 8).ok())
         .is_some_and(|flags| flags & PATH_ONLY != 0)
-}
-
-/// Errors with what to do about them.
-fn explain(error: &RunError) -> CliError {
-    let cli = CliError::from_error(error);
-    match error {
-        RunError::Platform(PlatformError::Missing { missing, .. }) => {
-            let names: Vec<&str> = missing.iter().map(|guarantee| guarantee.name()).collect();
-            let told = missing
-                .iter()
-                .fold(cli, |cli, guarantee| cli.hint(format!("{guarantee}: {}", guarantee.meaning().trim())));
-            told.hint(format!(
-                "to do without: --allow-degraded={}, or `accept_degraded: [{}]` in the record",
-                names.join(","),
-                names.join(", ")
-            ))
-        }
-        RunError::Audit(_) => cli.hint(
-            "make room or set its permissions right; to run without a record: `audit: {on_failure: open}` in config.yml",
-        ),
-        RunError::Platform(PlatformError::NoBackend { .. }) => {
-            cli.hint("user namespaces, bubblewrap or Landlock would each do")
-        }
-        _ => cli,
-    }
 }

@@ -2,6 +2,7 @@
 
 mod agents;
 mod answers;
+mod audit;
 mod authority;
 mod check;
 mod docs;
@@ -10,8 +11,11 @@ mod error;
 mod exec;
 mod exit;
 mod explain;
+mod fence;
+mod mcp;
 mod new;
 mod offers;
+mod quick;
 mod risk;
 mod schema;
 mod ui;
@@ -47,16 +51,6 @@ struct Style {
     color: Colour,
 }
 
-/// The part of the command line that launches, which is asked for most and must start soonest.
-#[derive(Debug, Parser)]
-#[command(name = "sbx", disable_help_subcommand = true)]
-struct Launching {
-    #[command(flatten)]
-    style: Style,
-    #[command(subcommand)]
-    command: exec::Launch,
-}
-
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]
@@ -71,11 +65,17 @@ enum Command {
     /// Say what could go wrong with a shell text.
     #[command(subcommand)]
     Risk(risk::Risk),
+    /// Show, count and verify what happened.
+    #[command(subcommand)]
+    Audit(audit::Audit),
     /// List skills, or say what one still needs.
     #[command(subcommand)]
     Skills(offers::Skills),
     /// Show what an agent may be given on the model provider's side.
     ProviderTools(offers::ProviderTools),
+    /// Stand between clients and servers of the Model Context Protocol.
+    #[command(subcommand)]
+    Mcp(mcp::Mcp),
     /// Print JSON Schemas of what sbx reads and writes.
     Schema(schema::Schema),
     /// Print shell completions.
@@ -102,15 +102,9 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line. For a launch, only the definition of launches is built; what that does not
-/// understand, help included, is left to the whole definition.
+/// Reads the command line.
 fn parse() -> Result<Cli, clap::Error> {
-    if launches(std::env::args_os().skip(1))
-        && let Ok(Launching { style, command }) = Launching::try_parse()
-    {
-        return Ok(Cli { style, command: Command::Launch(command) });
-    }
-    Cli::try_parse()
+    quick::read(std::env::args_os().skip(1)).map_or_else(Cli::try_parse, Ok)
 }
 
 /// Help and version are answers; anything else is bad input.
@@ -150,8 +144,10 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Check(command) => command.run(ui),
         Command::Explain(command) => command.run(ui),
         Command::Risk(command) => command.run(ui),
+        Command::Audit(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),
+        Command::Mcp(command) => command.run(ui),
         Command::Schema(command) => command.run(ui),
         Command::Completions(command) => command.run(ui),
         Command::Man(command) => command.run(ui),

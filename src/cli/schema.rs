@@ -48,6 +48,12 @@ pub(super) enum What {
     RiskSuggestions,
     /// An answer of `sbx risk rules`.
     RiskRules,
+    /// An answer of `sbx audit show`.
+    AuditEvents,
+    /// An answer of `sbx audit stats`.
+    AuditStats,
+    /// An answer of `sbx audit verify`.
+    AuditVerdict,
     /// An answer of `sbx skills list`.
     Skills,
     /// An answer of `sbx skills check`.
@@ -84,6 +90,9 @@ pub(super) fn schema(what: What) -> Value {
         What::RiskAssessment => titled("sbx risk assessment", risk::assessment_schema()),
         What::RiskSuggestions => titled("sbx risk suggestions", risk::suggestions_schema()),
         What::RiskRules => titled("sbx risk rules", risk::rules_schema()),
+        What::AuditEvents => titled("sbx audit events", answers::audit_events()),
+        What::AuditStats => titled("sbx audit statistics", answers::audit_stats()),
+        What::AuditVerdict => titled("sbx audit verdict", answers::audit_verdict()),
         What::Skills => titled("sbx skills", answers::skills()),
         What::SkillCheck => titled("sbx skill check", answers::skill_check()),
         What::ProviderTools => titled("sbx provider tools", answers::provider_tools()),

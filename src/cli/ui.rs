@@ -59,6 +59,15 @@ impl Ui {
         write_out(&format!("{value:#}"))
     }
 
+    /// Prints a line of an answer that has no end of its own.
+    ///
+    /// # Errors
+    /// When nobody reads any more, too.
+    pub fn answer_on(&self, text: impl AsRef<str>) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{}", self.visible(text.as_ref())).and_then(|()| out.flush())
+    }
+
     /// Says something about the answer.
     pub fn remark(&self, text: impl AsRef<str>) {
         // Nobody is left to tell when stderr is closed.

@@ -96,8 +96,7 @@ pub(super) fn find(
 }
 
 fn find_path(policy: &Policy, capability: Capability, target: &Path) -> Option<GrantId> {
-    let changes = capability != Capability::FsRead;
-    let protection = if changes { protection(policy, target) } else { None };
+    let protection = protection(policy, capability, target);
     policy.index().find_path(capability, target, |id| {
         let grant = policy.grant(id);
         grant.allows_path(target) && protection.is_none_or(|protection| protection.opened_by(grant, target))

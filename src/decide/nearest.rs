@@ -116,7 +116,7 @@ fn path_reason(policy: &Policy, grant: &Grant, root: &Path, capability: Capabili
     if !within(target, root) {
         return format!("{} lies outside {}", target.display(), root.display());
     }
-    let guarded = if capability == Capability::FsRead { None } else { protection(policy, target) };
+    let guarded = protection(policy, capability, target);
     match guarded.filter(|_| grant.allows_path(target)) {
         Some(guarded) if guarded.opening == Opening::Never => {
             format!("{} is never opened: {}", guarded.path.display(), guarded.why)

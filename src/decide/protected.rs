@@ -1,5 +1,6 @@
 //! Protected paths: what no wider grant opens.
 
+use crate::capability::Capability;
 use crate::policy::{Grant, Policy};
 use crate::profile::{Opening, strictest};
 use sbx_platform::path::within;
@@ -16,9 +17,12 @@ pub struct Protection<'a> {
     pub why: &'static str,
 }
 
-/// What protects a path from being changed; nothing for most.
+/// What protects a path from being changed, or from being read; nothing for most.
 #[must_use]
-pub fn protection<'a>(policy: &Policy, target: &'a Path) -> Option<Protection<'a>> {
+pub fn protection<'a>(policy: &Policy, capability: Capability, target: &'a Path) -> Option<Protection<'a>> {
+    if capability == Capability::FsRead {
+        return log(policy, target);
+    }
     own_files(policy, target).or_else(|| {
         let (protected, path) = strictest(target)?;
         Some(Protection { path, opening: protected.opening, why: protected.why })
@@ -30,13 +34,21 @@ fn own_files<'a>(policy: &Policy, target: &'a Path) -> Option<Protection<'a>> {
     let never = |why| Protection { path: target, opening: Opening::Never, why };
     if within(target, &policy.facts().config_dir) {
         Some(never("sbx's configuration, tools and agents"))
-    } else if within(target, &policy.facts().state_dir) {
-        Some(never("sbx's audit log"))
     } else if policy.record().is_some_and(|record| target == record) {
         Some(never("the agent's own record"))
     } else {
-        None
+        log(policy, target)
     }
+}
+
+/// What every agent did is nothing for an agent to read, let alone to change.
+fn log<'a>(policy: &Policy, target: &'a Path) -> Option<Protection<'a>> {
+    let why = "sbx's audit log, which is hidden from every agent";
+    within(target, &policy.facts().state_dir).then_some(Protection {
+        path: target,
+        opening: Opening::Never,
+        why,
+    })
 }
 
 impl Protection<'_> {
@@ -59,5 +71,24 @@ mod tests {
         let may = |path| decide(&policy, &Request::path(Capability::FsWrite, path)).is_allowed();
         assert!(may("/w/.vscode/tasks.json"));
         assert!(!may("/w/.vscode/.sbx/agents/evil.md") && !may("/w/.vscode/.bashrc"));
+    }
+
+    #[test]
+    fn the_audit_log_is_hidden_whatever_is_granted() {
+        let specs =
+            ["fs.read{in=/home/u}", "fs.read{in=/home/u/.local/state/sbx,paths=[.]}", "fs.write{in=/home/u}"];
+        let held: Vec<Spec> = specs.iter().map(|spec| Spec::parse(spec).unwrap()).collect();
+        let policy = Policy::from_specs("a", &held, &Facts::new("/home/u")).unwrap();
+        for (capability, path, allowed) in [
+            (Capability::FsRead, "/home/u/.local/state/sbx/audit.jsonl", false),
+            (Capability::FsRead, "/home/u/.local/state/sbx", false),
+            (Capability::FsWrite, "/home/u/.local/state/sbx/audit.jsonl", false),
+            (Capability::FsRead, "/home/u/.local/state/other", true),
+        ] {
+            let request = Request::path(capability, path);
+            let decision = decide(&policy, &request);
+            assert_eq!(decision.is_allowed(), allowed, "{path}");
+            assert!(decision.denial().is_none_or(|denial| denial.suggested_grant.is_none()));
+        }
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn suggest(policy: &Policy, request: &Request) -> Option<Spec> {
 }
 
 fn path_scope(policy: &Policy, capability: Capability, target: &Path) -> Option<Scope> {
-    let guarded = protection(policy, target).filter(|_| capability != Capability::FsRead);
+    let guarded = protection(policy, capability, target);
     let never = guarded.is_some_and(|guarded| guarded.opening == Opening::Never);
     if never || outside(policy, target).is_some() {
         return None;

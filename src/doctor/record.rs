@@ -3,7 +3,7 @@
 use crate::capability::{Capability, Family, HostPattern, ScopeKey};
 use crate::manifest::{Config, Facts, Manifest, WrittenIn};
 use crate::policy::{Grant, PlacedScope, Policy};
-use crate::profile::{Narrowing, PROTECTED, PROVIDER_TOOLS, is_public_suffix};
+use crate::profile::{Narrowing, PROTECTED, is_public_suffix, provider_tools};
 use crate::text::{Code, Problem, Source, Span, closest};
 use sbx_platform::path::within;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub fn examine(source: Source, config: &Config, facts: &Facts) -> Vec<Problem> {
 /// A name under `provider_tools` that opens nothing is a mistake worth hearing of.
 fn unknown_provider_tools(manifest: &Manifest) -> impl Iterator<Item = Problem> {
     let names =
-        || PROVIDER_TOOLS.iter().filter(|tool| tool.narrowing == Narrowing::Explicit).map(|tool| tool.tool);
+        || provider_tools().filter(|tool| tool.narrowing == Narrowing::Explicit).map(|tool| tool.tool);
     let named = &manifest.sections().provider_tools;
     named.iter().filter(move |name| !names().any(|tool| tool == *name)).map(move |name| {
         Problem::warning(Code::BadSection, format!("no provider has a tool `{name}` that must be named"))

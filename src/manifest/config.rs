@@ -21,12 +21,15 @@ pub struct Config {
     pub limits: sections::Limits,
     /// How the audit log is kept.
     pub audit: AuditSettings,
+    /// The proxy further out that the network of launches goes through.
+    pub proxy: Option<Proxy>,
     /// The text it was read from.
     pub source: Option<Source>,
 }
 
 /// The keys a configuration takes.
-pub(crate) const KEYS: &[&str] = &["sandbox", "records", "backend", "accept_degraded", "limits", "audit"];
+pub(crate) const KEYS: &[&str] =
+    &["sandbox", "records", "backend", "accept_degraded", "limits", "audit", "proxy"];
 /// What `backend` may be.
 pub(crate) const BACKENDS: &[&str] = &["auto", "native", "bwrap", "landlock", "seatbelt"];
 
@@ -88,6 +91,7 @@ impl Config {
             accept_degraded: sections.accept_degraded,
             limits: sections.limits,
             audit: audit(&root, problems),
+            proxy: proxy(&root, problems),
             source: Some(source),
         })
     }
@@ -104,6 +108,28 @@ fn place(key: &str, root: &Node, facts: &Facts, problems: &mut Vec<Problem>) -> 
         Err(problem) => {
             let problem = Problem { severity: Severity::Error, code: Code::BadSection, ..problem };
             problems.push(problem.at(node.span).key(key));
+            None
+        }
+    }
+}
+
+/// A proxy that the caller's own network asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proxy {
+    /// The one that `HTTPS_PROXY` or `http_proxy` names, with the exceptions of `NO_PROXY`.
+    Environment,
+    /// This one.
+    Url(String),
+}
+
+fn proxy(root: &Node, problems: &mut Vec<Problem>) -> Option<Proxy> {
+    let node = root.get("proxy")?;
+    match node.text() {
+        Some("environment") => Some(Proxy::Environment),
+        Some(url) if url.starts_with("http://") => Some(Proxy::Url(url.to_owned())),
+        Some(_) | None => {
+            let problem = Problem::error(Code::BadSection, "`proxy` is `environment` or `http://host:port`");
+            problems.push(problem.at(node.span).key("proxy"));
             None
         }
     }

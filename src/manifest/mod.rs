@@ -24,7 +24,7 @@ mod trust;
 mod write;
 mod yaml;
 
-pub use config::{AuditSettings, Config, OnFailure};
+pub use config::{AuditSettings, Config, OnFailure, Proxy};
 pub use edit::{Change, EditError, grant, renamed, revoke};
 pub use expand::expand;
 pub use facts::{Facts, project_of};
@@ -36,7 +36,7 @@ pub use mcp::{ArgumentPath, ArgumentRule, Mcp, Step};
 pub use paths::{PathEntry, RootText, expand_root};
 pub use record::{Manifest, normalize_id};
 pub use risk::{RiskPolicy, RiskSettings, Severity};
-pub use sections::{EnvRule, Injection, Limits, SECTIONS, Sections, bears_authority};
+pub use sections::{EnvRule, Injection, Limits, SECTIONS, SecretSource, Sections, bears_authority};
 pub use trust::{TrustStore, fingerprint};
 pub use write::{WriteError, rewrite};
 pub use yaml::{Node, NodeKind};

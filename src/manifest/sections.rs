@@ -5,6 +5,7 @@
 use super::mcp::{self, Mcp};
 use super::risk::{RISK_KEYS, RiskSettings};
 use super::yaml::{Node, NodeKind};
+use crate::capability::Target;
 use crate::text::{Code, Problem, Span, closest};
 use std::time::Duration;
 
@@ -88,6 +89,21 @@ pub struct Injection {
     pub host: String,
     /// The header it goes into.
     pub header: String,
+    /// How the header's value is put together where the program wrote none, `{}` being the secret.
+    pub format: Option<String>,
+    /// Where the value comes from.
+    pub from: SecretSource,
+}
+
+/// Where the value of a secret comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretSource {
+    /// A variable of the caller's; the one of the same name when none is named.
+    Environment(Option<String>),
+    /// A file; `~/` is the caller's home.
+    File(String),
+    /// What a command prints.
+    Command(Vec<String>),
 }
 
 /// The sections of a record, read.
@@ -272,16 +288,74 @@ fn is_variable(name: &str) -> bool {
 }
 
 fn injection(rule: &Node, problems: &mut Vec<Problem>) -> Option<Injection> {
-    check_keys("env", &["inject"], rule, problems);
+    check_keys("env", &["inject", "from"], rule, problems);
     let inject = rule.get("inject");
     if let Some(inject) = inject {
-        check_keys("env.inject", &["host", "header"], inject, problems);
+        check_keys("env.inject", &["host", "header", "format"], inject, problems);
     }
-    let field = |name| inject.and_then(|inject| inject.get(name)).and_then(Node::text).map(str::to_owned);
-    let found = field("host").zip(field("header")).map(|(host, header)| Injection { host, header });
-    if found.is_none() {
+    let node = |name| inject.and_then(|inject| inject.get(name));
+    let Some((host, header)) = node("host").zip(node("header")) else {
         let problem = bad("env", "a rule of `env` is `{inject: {host: …, header: …}}`".to_owned(), rule.span);
         problems.push(problem.help("leave the rule off to pass the variable's value in"));
+        return None;
+    };
+    let count = problems.len();
+    let host_text = host.text().unwrap_or_default();
+    if Target::parse(host_text).is_err() || host_text.contains('@') {
+        problems.push(bad("env", "`host` is one host, with or without a port".to_owned(), host.span));
+    }
+    let header_text = header.text().unwrap_or_default();
+    if !is_header(header_text) {
+        let problem = bad("env", "`header` is a header that a secret may go into".to_owned(), header.span);
+        problems.push(problem.help("such as `Authorization` or `X-Api-Key`"));
+    }
+    let format = node("format");
+    if let Some(format) = format.filter(|format| !is_format(format.text().unwrap_or_default())) {
+        let problem =
+            bad("env", "`format` is text with `{}` once, where the secret goes".to_owned(), format.span);
+        problems.push(problem.help("such as `Bearer {}`"));
+    }
+    let from = secret_source(rule.get("from"), problems)?;
+    (problems.len() == count).then(|| Injection {
+        host: host_text.to_owned(),
+        header: header_text.to_owned(),
+        format: format.and_then(Node::text).map(str::to_owned),
+        from,
+    })
+}
+
+/// Headers that say how a message is read are not for secrets.
+fn is_header(name: &str) -> bool {
+    const FRAMING: &[&str] =
+        &["host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "expect"];
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.!#$%&'*+^`|~".contains(&byte);
+    (1..=64).contains(&name.len())
+        && name.bytes().all(token)
+        && !FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing))
+}
+
+fn is_format(text: &str) -> bool {
+    text.matches("{}").count() == 1 && text.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+}
+
+fn secret_source(node: Option<&Node>, problems: &mut Vec<Problem>) -> Option<SecretSource> {
+    let Some(node) = node else { return Some(SecretSource::Environment(None)) };
+    check_keys("env.from", &["env", "file", "command"], node, problems);
+    let text = |name| node.get(name).and_then(Node::text).filter(|text| !text.is_empty()).map(str::to_owned);
+    let words = |node: &Node| -> Option<Vec<String>> {
+        node.list()?.iter().map(|word| word.text().map(str::to_owned)).collect()
+    };
+    let command = node.get("command").and_then(words).filter(|argv| !argv.is_empty());
+    let path = text("file").filter(|path| path.starts_with('/') || path.starts_with("~/"));
+    let found = match (text("env").filter(|name| is_variable(name)), path, command) {
+        (Some(name), None, None) => Some(SecretSource::Environment(Some(name))),
+        (None, Some(path), None) => Some(SecretSource::File(path)),
+        (None, None, Some(argv)) => Some(SecretSource::Command(argv)),
+        _ => None,
+    };
+    if found.is_none() {
+        let problem = bad("env", "`from` says where the value comes from, in one way".to_owned(), node.span);
+        problems.push(problem.help("`{env: NAME}`, `{file: ~/path}` or `{command: [program, argument]}`"));
     }
     found
 }

@@ -1,6 +1,7 @@
 //! The environment inside: rebuilt from nothing, plus the variables the record names.
 
 use super::host::Host;
+use super::network::{self, Outlet};
 use crate::policy::Policy;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -11,6 +12,7 @@ pub(super) fn environment(
     host: &dyn Host,
     home: &Path,
     search: &OsStr,
+    outlet: Option<&Outlet>,
 ) -> Vec<(OsString, OsString)> {
     let mut variables: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), search.to_owned()),
@@ -19,10 +21,14 @@ pub(super) fn environment(
         ("LANG".into(), plain(host.variable("LANG")).unwrap_or_else(|| "C.UTF-8".into())),
         ("TERM".into(), plain(host.variable("TERM")).unwrap_or_else(|| "dumb".into())),
     ];
+    variables.extend(outlet.map(network::variables).unwrap_or_default());
     let own: Vec<OsString> = variables.iter().map(|(name, _)| name.clone()).collect();
     for rule in policy.sections().env.iter().filter(|rule| rule.inject.is_none()) {
         let name = OsString::from(&rule.name);
-        if let Some(value) = host.variable(&rule.name).filter(|_| !own.contains(&name)) {
+        // The caller's own proxy cannot be reached from inside; the gateway's can.
+        let proxy = outlet.and_then(|_| network::proxy_variable(&rule.name)).map(OsString::from);
+        let value = proxy.or_else(|| host.variable(&rule.name));
+        if let Some(value) = value.filter(|_| !own.contains(&name)) {
             variables.push((name, value));
         }
     }

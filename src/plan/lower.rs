@@ -2,6 +2,7 @@
 
 use super::environment::environment;
 use super::host::{Host, Kind};
+use super::network::{self, Outlet};
 use super::places::Places;
 use super::programs::{Programs, find, search_path};
 use super::protect;
@@ -36,8 +37,25 @@ pub struct Invocation {
     pub accepted: Vec<String>,
     /// Whether to find out which files were asked for, at some cost.
     pub trace: bool,
+    /// What whoever serves the network has prepared; none where nobody serves it.
+    pub outlet: Option<Outlet>,
     /// Scratch that outlives this command.
     pub private: Option<Private>,
+    /// What a permitted command that only fetches and starts another comes to.
+    pub entry: Option<Entry>,
+}
+
+/// What is run for a command, and what that is made of: for `npx package`, the interpreter and the package.
+///
+/// It is part of the command as its own file is: seen read-only, and executable as far as it is the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The file to execute.
+    pub program: PathBuf,
+    /// The words it is given.
+    pub argv: Vec<OsString>,
+    /// Directories and files it is made of, links followed.
+    pub parts: Vec<PathBuf>,
 }
 
 /// A directory made for the caller and shared by several commands: scratch with a name, named inside by
@@ -63,8 +81,17 @@ impl Invocation {
             ids,
             accepted: Vec::new(),
             trace: false,
+            outlet: None,
             private: None,
+            entry: None,
         }
+    }
+
+    /// The same, running what the command comes to.
+    #[must_use]
+    pub fn entry(mut self, entry: Option<Entry>) -> Self {
+        self.entry = entry;
+        self
     }
 
     /// The same with scratch that outlives the command.
@@ -92,6 +119,13 @@ impl Invocation {
     #[must_use]
     pub fn tracing(mut self, trace: bool) -> Self {
         self.trace = trace;
+        self
+    }
+
+    /// The same, with a network that somebody serves.
+    #[must_use]
+    pub fn outlet(mut self, outlet: Option<Outlet>) -> Self {
+        self.outlet = outlet;
         self
     }
 
@@ -159,11 +193,18 @@ pub enum LowerError {
 /// When the command, its directory or a place it needs cannot be had on this machine.
 pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> Result<Lowered, LowerError> {
     let policy = permit.policy();
+    let outlet = invocation.outlet.as_ref();
     let root = permit.grant().root.clone().ok_or(LowerError::NotACommand)?;
     let search = search_path(policy, host);
     let (program, argv, cwd) = command(permit, invocation, &root, &search, host)?;
-    let programs = Programs::of(policy, &cwd, &search, host);
+    let mut programs = Programs::of(policy, &cwd, &search, host);
+    if let Some(entry) = &invocation.entry {
+        programs.add(&entry.program, host);
+    }
     let mut places = Places::of(policy, host)?;
+    if within(&root, &policy.facts().state_dir) {
+        return Err(LowerError::Reserved(root));
+    }
     places.add(root.clone(), Rights::READ | Rights::LIST);
     if let Some(private) = &invocation.private {
         places.add(private.dir.clone(), Rights::READ | Rights::LIST | Rights::WRITE | Rights::REMOVE);
@@ -178,9 +219,16 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     view.add_scratch(&home, policy.limits().tmp.unwrap_or(TMP_SIZE), code, &account);
     view.add_var_tmp(&places);
     view.add_places(&places, code);
+    view.hide(&policy.facts().state_dir, &places, host);
     view.add_home_links(&places, &policy.facts().home, &home);
     if let Programs::Listed(parts) = &programs {
         view.add_listed(parts);
+    }
+    if let Some(entry) = &invocation.entry {
+        view.add_entry(&entry.parts, &places, &programs, host);
+    }
+    if let Some(outlet) = outlet {
+        view.add_trust(network::trust(outlet, host));
     }
     view.add_top(&places, &programs);
     let mut plan = Plan::new(program, argv);
@@ -188,21 +236,21 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     plan.rights = view.rights;
     plan.protect = protect::paths(policy, &places, host);
     plan.protect_names = protect::names(&places);
-    plan.env = environment(policy, host, &home, &search);
+    plan.env = environment(policy, host, &home, &search, outlet);
     if let Some(private) = &invocation.private {
         plan.env.push((PRIVATE_VARIABLE.into(), private.dir.clone().into()));
     }
     plan.cwd = cwd;
     plan.stdio = invocation.stdio;
     plan.pass_fds.clone_from(&invocation.pass_fds);
-    plan.network = Network::None;
+    plan.network = network::network(policy, outlet);
     plan.exec = if programs == Programs::Any { Exec::Open } else { Exec::Listed };
     plan.unix_sockets = UnixSockets::PairsOnly;
     plan.limits = limits(policy, invocation.stdio);
     plan.identity = Identity::Mapped { uid: account.uid, gid: account.gid };
     plan.trace = invocation.trace;
     plan.required = required(policy, invocation, &plan);
-    Ok(Lowered { plan, remarks: remarks(policy, &places) })
+    Ok(Lowered { plan, remarks: remarks(&places) })
 }
 
 /// The number a process has inside: never 0.
@@ -238,6 +286,12 @@ fn command(
     };
     if host.kind(&cwd) != Some(Kind::Directory) {
         return Err(if cwd == root { LowerError::NoRoot(cwd) } else { LowerError::NoCwd(cwd) });
+    }
+    if let Some(entry) = &invocation.entry {
+        return match host.is_program(&entry.program) {
+            true => Ok((entry.program.clone(), entry.argv.clone(), cwd)),
+            false => Err(LowerError::NotExecutable(entry.program.clone())),
+        };
     }
     let name = argv.first().cloned().unwrap_or_default();
     let program = if name.as_encoded_bytes().contains(&b'/') {
@@ -314,6 +368,8 @@ fn required(policy: &Policy, invocation: &Invocation, plan: &Plan) -> Vec<Guaran
         Guarantee::MemoryLimit => plan.limits.memory.is_some(),
         Guarantee::PidsLimit => plan.limits.pids.is_some(),
         Guarantee::ProtectedPaths => has_writable_place(plan),
+        Guarantee::NetHosts | Guarantee::NetNames | Guarantee::NetListen => plan.network != Network::None,
+        Guarantee::NetPorts => plan.network != Network::None && network::is_any_port(policy),
         _ => true,
     };
     Guarantee::ALL.iter().copied().filter(|guarantee| matters(guarantee) && !accepted(guarantee)).collect()
@@ -323,16 +379,10 @@ fn has_writable_place(plan: &Plan) -> bool {
     plan.mounts.iter().any(|op| matches!(op, plan::MountOp::Bind { access: plan::Access::ReadWrite, .. }))
 }
 
-fn remarks(policy: &Policy, places: &Places) -> Vec<String> {
-    let mut remarks: Vec<String> = places
+fn remarks(places: &Places) -> Vec<String> {
+    places
         .narrower
         .iter()
         .map(|spec| format!("{spec}: only files that match now are open (fs-glob)"))
-        .collect();
-    let net =
-        policy.grants().iter().find(|grant| grant.capability().family() == crate::capability::Family::Net);
-    if let Some(grant) = net {
-        remarks.push(format!("{} is held, but commands have no network yet", grant.spec));
-    }
-    remarks
+        .collect()
 }

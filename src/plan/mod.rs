@@ -8,10 +8,12 @@
 mod environment;
 mod host;
 mod lower;
+mod network;
 mod places;
 mod programs;
 mod protect;
 mod view;
 
 pub use host::{Host, Kind, Use};
-pub use lower::{Invocation, LowerError, Lowered, Private, lower};
+pub use lower::{Entry, Invocation, LowerError, Lowered, Private, lower};
+pub use network::{Outlet, PROXY_PORT};

@@ -44,6 +44,10 @@ impl Places {
                 places.add_grant(grant, rights, host)?;
             }
         }
+        // No grant leads into the log; one that contains it is covered there, see `View::hide`.
+        let hidden = &policy.facts().state_dir;
+        places.rights.retain(|path, _| !within(path, hidden));
+        places.named.retain(|(path, _)| !within(path, hidden));
         Ok(places)
     }
 

@@ -3,7 +3,7 @@
 use super::host::{Host, Use};
 use crate::capability::{Capability, Token};
 use crate::policy::{Command, PlacedScope, Policy};
-use crate::profile::{HELPERS, HelperKind};
+use crate::profile::{HelperKind, helpers};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -41,6 +41,14 @@ pub(super) enum Programs {
 }
 
 impl Programs {
+    /// Adds a program that a listed command comes to.
+    pub(super) fn add(&mut self, program: &Path, host: &dyn Host) {
+        match self {
+            Self::Any => {}
+            Self::Listed(parts) => parts.add_program(program, host),
+        }
+    }
+
     /// What the agent's grants let a process in `cwd` execute.
     pub(super) fn of(policy: &Policy, cwd: &Path, search: &OsStr, host: &dyn Host) -> Self {
         let here = |capability| policy.held(capability).filter(|grant| grant.allows_cwd(Some(cwd)));
@@ -74,7 +82,7 @@ impl Programs {
 fn add_name(parts: &mut Parts, name: &str, search: &OsStr, host: &dyn Host) {
     let Some(file) = find(OsStr::new(name), search, host) else { return };
     parts.add_program(&file, host);
-    for helper in HELPERS.iter().filter(|helper| helper.command == name) {
+    for helper in helpers(name) {
         match helper.kind {
             HelperKind::Exec => parts.add_program(Path::new(helper.path), host),
             HelperKind::Code => parts.loaded.extend(host.real(Path::new(helper.path))),

@@ -3,11 +3,13 @@
 use super::host::Host;
 use super::places::Places;
 use crate::policy::Policy;
-use crate::profile::{INERT_GIT_KEYS, Opening, PROTECTED, ProtectedPath, strictest};
+use crate::profile::{Opening, PROTECTED, ProtectedPath, inert_git_keys, strictest};
 use sbx_platform::path::within;
 use sbx_platform::plan::{InsideNew, ProtectedName, Rights};
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Exact paths that stay as they are: sbx's own files, and protected names that stand right in a writable
 /// place, whose permissions and times are then kept too.
@@ -30,13 +32,12 @@ pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<Pa
 fn candidates(place: &Path, host: &dyn Host) -> Vec<PathBuf> {
     let there = host.few_names(place);
     let may_stand = |protected: &&ProtectedPath| {
-        let first = protected.components.first();
+        let mut parts = protected.components();
+        let first = parts.next().unwrap_or_default();
         !protected.has_wildcard()
-            && there.as_ref().is_none_or(|there| {
-                there.iter().any(|name| first.is_some_and(|first| may_be_called(name, first)))
-            })
+            && there.as_ref().is_none_or(|there| there.iter().any(|name| may_be_called(name, first)))
     };
-    let below = |protected: &ProtectedPath| place.join(PathBuf::from_iter(&protected.components));
+    let below = |protected: &ProtectedPath| place.join(protected.name);
     PROTECTED.iter().filter(may_stand).map(below).collect()
 }
 
@@ -46,28 +47,26 @@ fn may_be_called(name: &OsStr, wanted: &str) -> bool {
 }
 
 /// Names that stay as they are wherever they stand in a writable place, but for those a grant names.
-pub(super) fn names(places: &Places) -> Vec<ProtectedName> {
+pub(super) fn names(places: &Places) -> Arc<Vec<ProtectedName>> {
     let guarded = |right| places.named(right).filter(|path| strictest(path).is_some()).collect::<Vec<_>>();
     let (made, taken) = (guarded(Rights::WRITE), guarded(Rights::REMOVE));
-    PROTECTED
-        .iter()
-        .map(|protected| ProtectedName {
-            components: protected.components.iter().map(Into::into).collect(),
-            may_make: opened(&made, protected),
-            may_take: opened(&taken, protected),
-            inside_new: inside_new(protected),
-        })
-        .collect()
+    let settings: Arc<[_]> = inert_git_keys().map(Cow::Borrowed).collect();
+    let name = |protected: &ProtectedPath| ProtectedName {
+        components: protected.components().map(|part| Cow::Borrowed(OsStr::new(part))).collect(),
+        may_make: opened(&made, protected),
+        may_take: opened(&taken, protected),
+        inside_new: inside_new(protected, &settings),
+    };
+    Arc::new(PROTECTED.iter().map(name).collect())
 }
 
 /// A repository made inside the launch is the agent's own, but what git would run later stays out of it.
-fn inside_new(protected: &ProtectedPath) -> InsideNew {
-    let settings = || InsideNew::Settings(INERT_GIT_KEYS.iter().map(|key| (*key).to_owned()).collect());
-    match protected.components.as_slice() {
-        [".git", "hooks"] | [".git", "modules", "**", "hooks"] => InsideNew::Ending(".sample".into()),
-        [".git", "config"] | [".git", "modules", "**", "config"] => settings(),
-        [".git", "worktrees", "*", "commondir" | "gitdir"] => InsideNew::Anything,
-        [_] if protected.opening == Opening::Named => InsideNew::Anything,
+fn inside_new(protected: &ProtectedPath, settings: &Arc<[Cow<'static, str>]>) -> InsideNew {
+    match protected.name {
+        ".git/hooks" | ".git/modules/**/hooks" => InsideNew::Ending(".sample".into()),
+        ".git/config" | ".git/modules/**/config" => InsideNew::Settings(Arc::clone(settings)),
+        ".git/worktrees/*/commondir" | ".git/worktrees/*/gitdir" => InsideNew::Anything,
+        name if !name.contains('/') && protected.opening == Opening::Named => InsideNew::Anything,
         _ => InsideNew::Nothing,
     }
 }

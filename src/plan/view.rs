@@ -3,7 +3,7 @@
 use super::host::{Host, Kind};
 use super::places::Places;
 use super::programs::{Parts, Programs};
-use crate::profile::{SYSTEM_VIEW, SystemKind};
+use crate::profile::{SystemKind, system_view};
 use sbx_platform::path::within;
 use sbx_platform::plan::{Access, Code, MountOp, Place, Rights};
 use std::path::{Path, PathBuf};
@@ -33,9 +33,9 @@ impl View {
 
     /// The system, read-only; executable only where any program may run.
     pub(super) fn add_system(&mut self, programs: &Programs, host: &dyn Host) {
-        for (path, kind) in SYSTEM_VIEW.iter() {
+        for (path, kind) in system_view() {
             let path = Path::new(path);
-            let runs = *programs == Programs::Any && *kind == SystemKind::Code;
+            let runs = *programs == Programs::Any && kind == SystemKind::Code;
             match host.kind(path) {
                 None => {}
                 Some(Kind::Link(target)) => {
@@ -66,6 +66,29 @@ impl View {
             });
             let execute = if parts.executed.contains(file) { Rights::EXECUTE } else { Rights::NONE };
             self.rights.push(Place { path: file.clone(), rights: READ | execute });
+        }
+    }
+
+    /// What the command itself is made of, where it is not seen already: read-only, and code.
+    pub(super) fn add_entry(
+        &mut self,
+        parts: &[PathBuf],
+        places: &Places,
+        programs: &Programs,
+        host: &dyn Host,
+    ) {
+        let runs = *programs == Programs::Any;
+        let system = |part: &Path| system_view().any(|(path, _)| within(part, Path::new(path)));
+        let granted = |part: &Path| places.iter().any(|(place, _)| within(part, place));
+        for part in parts {
+            // Where only listed programs run, what is seen already is seen without its code.
+            if runs && (system(part) || granted(part)) {
+                continue;
+            }
+            self.bind(part, Access::ReadOnly, Code::Allowed);
+            let execute = if runs { Rights::EXECUTE } else { Rights::NONE };
+            let list = if host.kind(part) == Some(Kind::Directory) { Rights::LIST } else { Rights::NONE };
+            self.right(part, READ | list | execute);
         }
     }
 
@@ -109,6 +132,16 @@ impl View {
         }
     }
 
+    /// Lays something empty over a directory that lies in a granted place and is nobody's to see.
+    pub(super) fn hide(&mut self, path: &Path, places: &Places, host: &dyn Host) {
+        const EMPTY: u64 = 4096;
+        let shown = places.iter().any(|(place, _)| within(path, place));
+        if shown && host.kind(path) == Some(Kind::Directory) {
+            let dest = path.to_path_buf();
+            self.mounts.push(MountOp::Tmpfs { dest, size: EMPTY, mode: 0o555, code: Code::Refused });
+        }
+    }
+
     /// Links in the private home to granted places of the user's own, so that `~/.cargo` and the like are found.
     pub(super) fn add_home_links(&mut self, places: &Places, own: &Path, private: &Path) {
         let below = places.iter().filter_map(|(path, _)| Some((path, path.strip_prefix(own).ok()?)));
@@ -126,6 +159,14 @@ impl View {
         let dest = Path::new("/var/tmp");
         if places.iter().all(|(path, _)| !within(path, dest)) {
             self.mounts.push(MountOp::Symlink { target: "/tmp".into(), dest: dest.to_path_buf() });
+        }
+    }
+
+    /// Certificates to trust, over those that the system has.
+    pub(super) fn add_trust(&mut self, bundles: Vec<MountOp>) {
+        for bundle in bundles {
+            self.right(bundle.dest().to_path_buf(), READ);
+            self.mounts.push(bundle);
         }
     }
 
@@ -170,7 +211,7 @@ impl Account {
             ("group", format!("sbx:x:{gid}:\nnogroup:x:65534:\n")),
             ("hosts", "127.0.0.1 localhost\n::1 localhost\n".to_owned()),
             ("hostname", "sbx\n".to_owned()),
-            ("resolv.conf", String::new()),
+            ("resolv.conf", "nameserver 127.0.0.1\n".to_owned()),
         ]
     }
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 type Key = Box<[u8]>;
 
 /// All indexes of one policy.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Index {
     held: Vec<Vec<GrantId>>,
     paths: HashMap<Capability, HashMap<Key, Vec<GrantId>>>,
@@ -20,14 +20,14 @@ pub(crate) struct Index {
     commands: Commands,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Hosts {
     exact: HashMap<Host, Vec<(GrantId, Option<u16>)>>,
     below: HashMap<Box<str>, Vec<(GrantId, Option<u16>)>>,
     any: Vec<(GrantId, Option<u16>)>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Commands {
     names: HashMap<Key, Program>,
     files: HashMap<PathBuf, Program>,
@@ -36,7 +36,7 @@ struct Commands {
 }
 
 /// What is granted for one program.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Program {
     whole: Vec<GrantId>,
     by_first: HashMap<Key, Vec<(GrantId, CommandPattern)>>,

@@ -7,15 +7,15 @@ use crate::capability::{
     Capability, CommandPattern, Family, HostPattern, Scope, ScopeKey, Spec, Token, has_separator,
 };
 use crate::manifest::{
-    Config, Facts, Limits, Manifest, PathEntry, Sections, WrittenGrant, WrittenIn, expand, expand_root,
-    normalize_id,
+    Config, Facts, Limits, Manifest, PathEntry, Proxy, Sections, WrittenGrant, WrittenIn, expand,
+    expand_root, normalize_id,
 };
 use crate::text::{Code, Place, Problem, Span};
 use sbx_platform::path::within;
 use std::path::{Path, PathBuf};
 
 /// What an agent holds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Policy {
     agent: String,
     grants: Vec<Grant>,
@@ -26,6 +26,7 @@ pub struct Policy {
     accept_degraded: Vec<String>,
     facts: Facts,
     record: Option<PathBuf>,
+    proxy: Option<Proxy>,
 }
 
 /// What a grantor wants another agent to hold.
@@ -88,7 +89,14 @@ impl Policy {
         policy.accept_degraded = config.accept_degraded.clone();
         policy.accept_degraded.extend(manifest.sections().accept_degraded.iter().cloned());
         policy.record = Some(PathBuf::from(manifest.source().name())).filter(|path| path.is_absolute());
+        policy.proxy.clone_from(&config.proxy);
         (policy, problems)
+    }
+
+    /// The proxy further out that its network goes through.
+    #[must_use]
+    pub fn proxy(&self) -> Option<&Proxy> {
+        self.proxy.as_ref()
     }
 
     /// A policy made of specs alone, for requirements and tests.
@@ -113,6 +121,7 @@ impl Policy {
             accept_degraded: Vec::new(),
             facts: facts.clone(),
             record: None,
+            proxy: None,
         }
     }
 

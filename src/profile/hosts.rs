@@ -1,12 +1,9 @@
 //! Host suffixes below which anyone can have a name.
 
-use super::system::rows;
-use std::sync::LazyLock;
+use super::table::{count, rows};
 
-/// The shipped list of shared suffixes.
-pub static SHARED_HOSTS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    rows(include_str!("../../profiles/base/shared-hosts.txt")).filter_map(|mut cells| cells.next()).collect()
-});
+const SHARED: &str = include_str!("../../profiles/base/shared-hosts.txt");
+static SHARED_ROWS: [[&str; 1]; count(SHARED)] = rows(SHARED);
 
 /// Second-level labels under which countries register names.
 const REGISTRY_LABELS: &[&str] = &[
@@ -20,7 +17,7 @@ pub fn is_public_suffix(suffix: &str) -> bool {
     match suffix.split('.').collect::<Vec<_>>()[..] {
         [_] => true,
         [second, country] if country.len() == 2 && REGISTRY_LABELS.contains(&second) => true,
-        _ => SHARED_HOSTS.contains(&suffix),
+        _ => SHARED_ROWS.contains(&[suffix]),
     }
 }
 

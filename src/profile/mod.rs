@@ -4,16 +4,23 @@
 
 mod builtin;
 mod hosts;
+mod mcp;
 mod protected;
 mod providers;
+mod reads;
 mod risk;
 mod secrets;
 mod system;
+mod table;
+mod trust;
 
 pub use builtin::{BUILTIN_AGENTS, FILES, File, RISK_RULES, agent};
-pub use hosts::{SHARED_HOSTS, is_public_suffix};
+pub use hosts::is_public_suffix;
+pub use mcp::{McpAction, McpLauncher, McpPreset, mcp_launchers, mcp_needs};
 pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
-pub use providers::{Narrowing, PROVIDER_TOOLS, ProviderTool};
+pub use providers::{Narrowing, ProviderTool, provider_tools};
+pub use reads::verb_of;
 pub use risk::{PLACES, READERS, WRAPPERS, Wrapper, Wrapping};
 pub use secrets::{SECRETS, SecretOption, SecretRules};
-pub use system::{HELPERS, Helper, HelperKind, INERT_GIT_KEYS, SYSTEM_VIEW, SystemKind};
+pub use system::{Helper, HelperKind, SystemKind, helpers, inert_git_keys, system_view};
+pub use trust::{Trusted, trust};

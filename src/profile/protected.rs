@@ -1,8 +1,7 @@
 //! Protected paths: what runs code on the user's behalf later.
 
-use super::system::rows;
+use super::table::{count, rows};
 use std::path::Path;
-use std::sync::LazyLock;
 
 /// Who may open a protected path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,35 +13,61 @@ pub enum Opening {
 }
 
 /// A path that no wider grant opens for writing or deleting.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProtectedPath {
     /// Consecutive components, wherever they stand in a tree; `*` is any one, but not the last.
-    pub components: Vec<&'static str>,
+    pub name: &'static str,
     /// Who may open it.
     pub opening: Opening,
     /// What it could do.
     pub why: &'static str,
-    /// The last component, by which it is found.
-    last: &'static [u8],
 }
 
-/// The shipped list, read from `profiles/base/protected.txt`.
-///
-/// In the order of the last components, by which it is searched.
-pub static PROTECTED: LazyLock<Vec<ProtectedPath>> = LazyLock::new(|| {
-    let row = |mut cells: std::vec::IntoIter<&'static str>| {
-        let components: Vec<&'static str> = cells.next()?.split('/').collect();
-        let opening = if cells.next()? == "named" { Opening::Named } else { Opening::Never };
-        let last = components.last()?.as_bytes();
-        Some(ProtectedPath { components, opening, why: cells.next()?, last })
-    };
-    let text = include_str!("../../profiles/base/protected.txt");
-    let mut list: Vec<ProtectedPath> =
-        rows(text).filter_map(|cells| row(cells.collect::<Vec<_>>().into_iter())).collect();
-    list.sort_by_key(|protected| protected.last);
+const TEXT: &str = include_str!("../../profiles/base/protected.txt");
+
+/// The shipped list, from `profiles/base/protected.txt`, in the order of the last components, by which it is
+/// searched.
+pub static PROTECTED: [ProtectedPath; count(TEXT)] = in_order(rows(TEXT));
+
+const fn in_order<const ROWS: usize>(rows: [[&'static str; 3]; ROWS]) -> [ProtectedPath; ROWS] {
+    let mut list = [ProtectedPath { name: "", opening: Opening::Never, why: "" }; ROWS];
+    let mut row = 0;
+    while row < ROWS {
+        let [name, opening, why] = rows[row];
+        let named = matches!(opening.as_bytes(), b"named");
+        assert!(
+            named || matches!(opening.as_bytes(), b"never"),
+            "a protected path is opened by `named` or `never`"
+        );
+        let opening = if named { Opening::Named } else { Opening::Never };
+        let mut place = row;
+        while place > 0 && is_before(last(name), last(list[place - 1].name)) {
+            list[place] = list[place - 1];
+            place -= 1;
+        }
+        list[place] = ProtectedPath { name, opening, why };
+        row += 1;
+    }
     list
-});
+}
+
+/// The last component.
+const fn last(name: &str) -> &[u8] {
+    let mut from = name.len();
+    while from > 0 && name.as_bytes()[from - 1] != b'/' {
+        from -= 1;
+    }
+    name.as_bytes().split_at(from).1
+}
+
+const fn is_before(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at < other.len() && (at == one.len() || one[at] < other[at])
+}
 
 impl ProtectedPath {
     /// The longest part of `path` that ends with the protected name, when `path` is that or lies below it.
@@ -53,26 +78,30 @@ impl ProtectedPath {
 
     /// The part of `path` that many components up, when it ends with the protected name.
     fn ends<'a>(&self, path: &'a Path, above: usize) -> Option<&'a Path> {
-        fits(&self.components, names_from_the_end(path).skip(above))
-            .then(|| path.ancestors().nth(above))
-            .flatten()
+        fits(self.name, names_from_the_end(path).skip(above)).then(|| path.ancestors().nth(above)).flatten()
+    }
+
+    /// Its components.
+    pub fn components(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.name.split('/')
     }
 
     /// Whether it stands for more than one path in a place.
     #[must_use]
     pub fn has_wildcard(&self) -> bool {
-        self.components.iter().any(|component| component.starts_with('*'))
+        self.name.contains('*')
     }
 }
 
 /// Whether a path, given from its end, ends with the wanted components.
-fn fits<'a>(wanted: &[&str], mut names: impl Iterator<Item = &'a [u8]> + Clone) -> bool {
-    let Some((last, before)) = wanted.split_last() else { return true };
+fn fits<'a>(wanted: &str, mut names: impl Iterator<Item = &'a [u8]> + Clone) -> bool {
     let Some(name) = names.next() else { return false };
-    match *last {
-        "**" => fits(before, names.clone()) || fits(wanted, names),
-        "*" => fits(before, names),
-        last => last.as_bytes() == name && fits(before, names),
+    let (before, last) = wanted.rsplit_once('/').unwrap_or(("", wanted));
+    let rest = |names| before.is_empty() || fits(before, names);
+    match last {
+        "**" => rest(names.clone()) || fits(wanted, names),
+        "*" => rest(names),
+        last => last.as_bytes() == name && rest(names),
     }
 }
 
@@ -103,10 +132,9 @@ fn names_from_the_end(path: &Path) -> impl Iterator<Item = &[u8]> + Clone {
 
 /// The protected paths whose last component is `name`.
 fn ending_with(name: &[u8]) -> &'static [ProtectedPath] {
-    let list = PROTECTED.as_slice();
-    let first = list.partition_point(|protected| protected.last < name);
-    let rest = &list[first..];
-    &rest[..rest.partition_point(|protected| protected.last == name)]
+    let first = PROTECTED.partition_point(|protected| last(protected.name) < name);
+    let rest = &PROTECTED[first..];
+    &rest[..rest.partition_point(|protected| last(protected.name) == name)]
 }
 
 #[cfg(test)]
@@ -125,16 +153,16 @@ mod tests {
     }
 
     fn find(name: &str, path: &str) -> Option<String> {
-        let protected = PROTECTED.iter().find(|p| p.components.join("/") == name).unwrap();
+        let protected = PROTECTED.iter().find(|p| p.name == name).unwrap();
         protected.find(Path::new(path)).map(|found| found.display().to_string())
     }
 
     #[test]
-    fn every_line_of_the_list_is_read() {
-        let lines =
-            include_str!("../../profiles/base/protected.txt").lines().filter(|l| !l.starts_with('#')).count();
+    fn every_line_of_the_list_is_read_and_in_order() {
+        let lines = TEXT.lines().filter(|line| !line.starts_with('#')).count();
         assert_eq!(PROTECTED.len(), lines);
         assert!(PROTECTED.iter().all(|path| !path.why.is_empty()));
+        assert!(PROTECTED.is_sorted_by_key(|path| last(path.name)));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! Tools on the provider's side, and what narrows them.
 
-use super::system::rows;
-use std::sync::LazyLock;
+use super::table::{count, rows};
 
 /// What narrows a provider's tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +25,13 @@ pub struct ProviderTool {
     pub why: &'static str,
 }
 
+const TEXT: &str = include_str!("../../profiles/providers/tools.txt");
+static ROWS: [[&str; 4]; count(TEXT)] = rows(TEXT);
+
 /// The shipped list.
-pub static PROVIDER_TOOLS: LazyLock<Vec<ProviderTool>> = LazyLock::new(|| {
-    rows(include_str!("../../profiles/providers/tools.txt"))
-        .filter_map(|mut cells| {
-            let (provider, tool) = (cells.next()?, cells.next()?);
-            let narrowing = if cells.next()? == "net.get" { Narrowing::NetGet } else { Narrowing::Explicit };
-            Some(ProviderTool { provider, tool, narrowing, why: cells.next()? })
-        })
-        .collect()
-});
+pub fn provider_tools() -> impl Iterator<Item = ProviderTool> {
+    ROWS.iter().map(|[provider, tool, narrowing, why]| {
+        let narrowing = if *narrowing == "net.get" { Narrowing::NetGet } else { Narrowing::Explicit };
+        ProviderTool { provider, tool, narrowing, why }
+    })
+}

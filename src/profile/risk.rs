@@ -1,6 +1,5 @@
 //! What the risk layer is told about programs and places: line tables from `profiles/risk/`.
 
-use super::system::rows;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -128,6 +127,13 @@ pub static READERS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
     let names = rows(include_str!("../../profiles/risk/readers.txt")).filter_map(|mut cells| cells.next());
     names.flat_map(str::split_whitespace).collect()
 });
+
+/// The cells of each line that is not a comment. These tables are read when shell text is first looked at, not
+/// at every launch, so they are split then.
+fn rows(text: &'static str) -> impl Iterator<Item = impl Iterator<Item = &'static str>> {
+    let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    lines.map(|line| line.split('|').map(str::trim))
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,31 +1,23 @@
 //! What is a secret by its name, its shape or its place in a command.
+//!
+//! Answers for the rows of `profiles/audit/redact.txt`, which are asked for at every launch and therefore searched
+//! as they stand. Taking secrets out is for the audit to do.
+//! Invariant: every row is of a kind that is known here.
 
-use super::system::rows;
-use std::collections::BTreeSet;
-use std::sync::LazyLock;
+use super::table::{count, rows};
 
-/// The rules, read from `profiles/audit/redact.txt`.
-#[derive(Debug, Default)]
-#[non_exhaustive]
-pub struct SecretRules {
-    /// Parts of names whose value is a secret.
-    pub words: BTreeSet<&'static str>,
-    /// The same with nothing between their parts.
-    joined: BTreeSet<String>,
-    /// Last parts of names whose value is none after all.
-    pub endings: BTreeSet<&'static str>,
-    /// Words that are followed by a credential.
-    pub schemes: BTreeSet<&'static str>,
-    /// How credentials begin.
-    pub prefixes: Vec<&'static str>,
-    /// Options whose value is a secret.
-    pub options: Vec<SecretOption>,
-    /// Words after which names have their values in the next argument.
-    pub settings: BTreeSet<&'static str>,
-}
+const TEXT: &str = include_str!("../../profiles/audit/redact.txt");
+static ROWS: [[&str; 2]; count(TEXT)] = rows(TEXT);
+
+/// The shipped rules.
+pub static SECRETS: SecretRules = SecretRules(&ROWS);
+
+/// The rules: what sort, and what.
+#[derive(Clone, Copy, Debug)]
+pub struct SecretRules(&'static [[&'static str; 2]]);
 
 /// An option of one program whose value is a secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SecretOption {
     /// The program.
     pub program: &'static str,
@@ -35,52 +27,72 @@ pub struct SecretOption {
     pub option: &'static str,
 }
 
-/// The shipped rules.
-pub static SECRETS: LazyLock<SecretRules> = LazyLock::new(|| {
-    let mut rules = SecretRules::default();
-    for mut cells in rows(include_str!("../../profiles/audit/redact.txt")) {
-        let (Some(rule), Some(what)) = (cells.next(), cells.next()) else { continue };
-        match rule {
-            "word" => {
-                rules.words.insert(what);
-                rules.joined.insert(what.replace('-', ""));
-            }
-            "ending" => drop(rules.endings.insert(what)),
-            "scheme" => drop(rules.schemes.insert(what)),
-            "prefix" => rules.prefixes.push(what),
-            "option" => rules.options.extend(option(what)),
-            "setting" => drop(rules.settings.insert(what)),
-            // `url` is a rule without a choice; its row gives the reason.
-            _ => {}
-        }
-    }
-    rules
-});
-
-fn option(what: &'static str) -> Option<SecretOption> {
-    let words: Vec<&'static str> = what.split_whitespace().collect();
-    match *words.as_slice() {
-        [program, option] => Some(SecretOption { program, subcommand: None, option }),
-        [program, subcommand, option] => Some(SecretOption { program, subcommand: Some(subcommand), option }),
-        _ => None,
-    }
-}
-
 impl SecretRules {
+    fn of(&self, sort: &'static str) -> impl Iterator<Item = &'static str> + use<> {
+        self.0.iter().filter(move |[rule, _]| *rule == sort).map(|[_, what]| *what)
+    }
+
+    /// Parts of names whose value is a secret.
+    pub fn words(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.of("word")
+    }
+
+    /// Words that are followed by a credential.
+    pub fn schemes(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.of("scheme")
+    }
+
+    /// How credentials begin.
+    pub fn prefixes(&self) -> impl Iterator<Item = &'static str> + use<> {
+        self.of("prefix")
+    }
+
+    /// Options whose value is a secret.
+    pub fn options(&self) -> impl Iterator<Item = SecretOption> + use<> {
+        self.of("option").filter_map(|what| {
+            let (program, rest) = what.split_once(' ')?;
+            let (subcommand, option) = match rest.trim_start().split_once(' ') {
+                Some((subcommand, option)) => (Some(subcommand), option.trim_start()),
+                None => (None, rest.trim_start()),
+            };
+            Some(SecretOption { program, subcommand, option })
+        })
+    }
+
+    /// Whether a word is followed by a credential.
+    #[must_use]
+    pub fn is_scheme(&self, word: &str) -> bool {
+        self.schemes().any(|scheme| scheme.eq_ignore_ascii_case(word))
+    }
+
+    /// Whether after this word names have their values in the next argument.
+    #[must_use]
+    pub fn is_setting(&self, word: &str) -> bool {
+        self.of("setting").any(|setting| setting == word)
+    }
+
     /// Whether what goes by a name is a secret. Parts are told apart by `_`, `-`, `.`, `/`, `:` and capitals.
     #[must_use]
     pub fn names_secret(&self, name: &str) -> bool {
         let parts = parts(name);
-        let harmless = parts.last().is_some_and(|last| self.endings.contains(last.as_str()));
-        // `pgpassword` is a password; `bypass` is no pass.
-        let ends = |part: &str| {
-            let mut long = self.joined.iter().filter(|word| word.len() > 4);
-            self.joined.contains(part) || long.any(|word| part.ends_with(word.as_str()))
+        let Some(last) = parts.last() else { return false };
+        let single = parts.iter().any(|part| self.words().any(|word| is_called(part, word)));
+        let double = || {
+            let both = |pair: &[String], word: &str| {
+                word.split_once('-').is_some_and(|(one, other)| pair[0] == one && pair[1] == other)
+            };
+            parts.windows(2).any(|pair| self.words().any(|word| both(pair, word)))
         };
-        let single = parts.iter().any(|part| ends(part));
-        let double = parts.windows(2).any(|pair| self.words.contains(pair.join("-").as_str()));
-        (single || double) && !harmless
+        (single || double()) && !self.of("ending").any(|ending| ending == last)
     }
+}
+
+/// Whether a part of a name is the word, its own parts joined, or ends with it: `pgpassword` is a password, but
+/// `bypass` is no pass.
+fn is_called(part: &str, word: &str) -> bool {
+    let (one, other) = word.split_once('-').unwrap_or((word, ""));
+    let Some(before) = part.strip_suffix(other).and_then(|rest| rest.strip_suffix(one)) else { return false };
+    before.is_empty() || one.len() + other.len() > 4
 }
 
 fn parts(name: &str) -> Vec<String> {
@@ -105,14 +117,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_is_read() {
-        let text = include_str!("../../profiles/audit/redact.txt");
-        let rows = text.lines().filter(|line| !line.starts_with('#')).count();
-        let SecretRules { words, endings, schemes, prefixes, options, settings, .. } = &*SECRETS;
-        let read =
-            words.len() + endings.len() + schemes.len() + prefixes.len() + options.len() + settings.len();
-        assert_eq!(read + 1, rows);
-        assert!(text.lines().filter(|line| !line.starts_with('#')).all(|line| line.split('|').count() == 3));
+    fn every_row_is_of_a_known_sort_and_has_a_reason() {
+        let sorts = ["word", "ending", "scheme", "prefix", "option", "setting", "url"];
+        for [sort, what] in ROWS {
+            assert!(sorts.contains(&sort), "{sort} | {what}");
+            assert!(sort != "word" || what.matches('-').count() < 2, "{what} has more than two parts");
+        }
+        assert_eq!(SECRETS.options().count(), SECRETS.of("option").count());
+        let mut lines = TEXT.lines().filter(|line| !line.starts_with('#'));
+        assert!(lines.all(|line| line.split('|').count() == 3));
     }
 
     #[test]

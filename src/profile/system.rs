@@ -1,6 +1,6 @@
 //! What a fenced process sees of the system, and what single commands need beside it.
 
-use std::sync::LazyLock;
+use super::table::{count, rows};
 
 /// What a path of the system view holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,16 +11,15 @@ pub enum SystemKind {
     Data,
 }
 
-/// The system view, read from `profiles/base/linux.txt`.
-pub static SYSTEM_VIEW: LazyLock<Vec<(&'static str, SystemKind)>> = LazyLock::new(|| {
-    rows(include_str!("../../profiles/base/linux.txt"))
-        .filter_map(|mut cells| {
-            let path = cells.next()?;
-            let kind = if cells.next()? == "code" { SystemKind::Code } else { SystemKind::Data };
-            Some((path, kind))
-        })
-        .collect()
-});
+const VIEW: &str = include_str!("../../profiles/base/linux.txt");
+static VIEW_ROWS: [[&str; 2]; count(VIEW)] = rows(VIEW);
+
+/// The system view, from `profiles/base/linux.txt`.
+pub fn system_view() -> impl Iterator<Item = (&'static str, SystemKind)> {
+    VIEW_ROWS
+        .iter()
+        .map(|[path, kind]| (*path, if *kind == "code" { SystemKind::Code } else { SystemKind::Data }))
+}
 
 /// What a command needs beside its own file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,26 +42,21 @@ pub enum HelperKind {
     Code,
 }
 
-/// The helpers of commands, read from `profiles/commands/helpers.txt`.
-pub static HELPERS: LazyLock<Vec<Helper>> = LazyLock::new(|| {
-    rows(include_str!("../../profiles/commands/helpers.txt"))
-        .filter_map(|mut cells| {
-            let command = cells.next()?;
-            let kind = if cells.next()? == "exec" { HelperKind::Exec } else { HelperKind::Code };
-            Some(Helper { command, kind, path: cells.next()? })
-        })
-        .collect()
-});
+const HELPERS: &str = include_str!("../../profiles/commands/helpers.txt");
+static HELPER_ROWS: [[&str; 3]; count(HELPERS)] = rows(HELPERS);
 
-/// Settings of git that run nothing, read from `profiles/base/inert-git-keys.txt`.
-pub static INERT_GIT_KEYS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    rows(include_str!("../../profiles/base/inert-git-keys.txt"))
-        .filter_map(|mut cells| cells.next())
-        .collect()
-});
+/// The helpers of a command, from `profiles/commands/helpers.txt`.
+pub fn helpers(of: &str) -> impl Iterator<Item = Helper> {
+    HELPER_ROWS.iter().filter(move |[command, ..]| *command == of).map(|[command, kind, path]| {
+        let kind = if *kind == "exec" { HelperKind::Exec } else { HelperKind::Code };
+        Helper { command, kind, path }
+    })
+}
 
-/// The cells of each line that is not a comment.
-pub(super) fn rows(text: &'static str) -> impl Iterator<Item = impl Iterator<Item = &'static str>> {
-    let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
-    lines.map(|line| line.split('|').map(str::trim))
+const GIT_KEYS: &str = include_str!("../../profiles/base/inert-git-keys.txt");
+static GIT_KEY_ROWS: [[&str; 1]; count(GIT_KEYS)] = rows(GIT_KEYS);
+
+/// Settings of git that run nothing, from `profiles/base/inert-git-keys.txt`.
+pub fn inert_git_keys() -> impl Iterator<Item = &'static str> {
+    GIT_KEY_ROWS.iter().map(|[key]| *key)
 }

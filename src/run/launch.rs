@@ -1,14 +1,16 @@
 //! Runs a permitted command behind the fence and says how it ended.
 
 use super::live::Live;
+use super::network::Network;
 use super::record;
 use super::repositories::armed_repositories;
 use crate::audit::{Sink, new_session};
-use crate::decide::Permit;
+use crate::decide::{Denial, Permit};
 use crate::plan::{Host, Invocation, LowerError, lower};
 use sbx_platform::report::{Limit, Step};
 use sbx_platform::{Backend, Child, End, Outcome, Pipe, PlatformError};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// A launch that ended, with what is worth saying about it.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub struct Ran {
     pub remarks: Vec<String>,
     /// What the launch left behind that would run code outside the fence.
     pub warnings: Vec<String>,
+    /// What was asked of the network and is not granted.
+    pub refused: Vec<Denial>,
 }
 
 /// Why nothing was run.
@@ -32,6 +36,18 @@ pub enum RunError {
     /// The fence cannot be had here.
     #[error(transparent)]
     Platform(#[from] PlatformError),
+    /// A secret cannot be had.
+    #[error("cannot read the secret for {name}")]
+    Secret {
+        /// The variable.
+        name: String,
+        /// Why.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// The network cannot be served.
+    #[error("cannot prepare the network")]
+    Network(#[source] std::io::Error),
     /// It could not be recorded, and what cannot be recorded is not run.
     #[error("the launch cannot be recorded, so nothing was run")]
     Audit(#[source] std::io::Error),
@@ -45,12 +61,12 @@ pub fn run(
     permit: &Permit<'_>,
     invocation: &Invocation,
     backend: Option<Backend>,
-    audit: &dyn Sink,
+    audit: &Arc<dyn Sink>,
 ) -> Result<Ran, RunError> {
     let id = new_session();
     let agent = permit.policy().agent();
     audit.record(record::launch(permit, &id, backend)).map_err(RunError::Audit)?;
-    let ran = carry_out(permit, invocation, backend);
+    let ran = carry_out(permit, invocation, backend, audit);
     let events = match &ran {
         Ok(ran) => record::ended(agent, &id, &ran.outcome),
         Err(error) => vec![record::failed(agent, &id, error.exit_status(), &error.to_string())],
@@ -67,11 +83,26 @@ fn carry_out(
     permit: &Permit<'_>,
     invocation: &Invocation,
     backend: Option<Backend>,
+    audit: &Arc<dyn Sink>,
 ) -> Result<Ran, RunError> {
-    let lowered = lower(permit, invocation, &Live)?;
-    let outcome = sbx_platform::launch(&lowered.plan, backend, None)?;
+    let mut network = Network::of(permit.policy(), audit)?;
+    let invocation = invocation.clone().outlet(network.as_ref().map(Network::outlet));
+    let lowered = lower(permit, &invocation, &Live)?;
+    let porter = network.as_mut().map(Network::porter);
+    let outcome = sbx_platform::launch(&lowered.plan, backend, porter)?;
     let warnings = armed_repositories(&outcome.acts);
-    Ok(Ran { outcome, remarks: lowered.remarks, warnings })
+    let refused = network.map(|network| network.refused()).unwrap_or_default();
+    Ok(Ran { outcome, remarks: lowered.remarks, warnings, refused })
+}
+
+/// A command that was started and left running.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Started {
+    /// The command.
+    pub child: Child,
+    /// What serves its network; to be kept until the command has ended.
+    pub network: Option<Network>,
 }
 
 /// Starts a permitted command in a launcher process of its own, with pipes, and returns at once.
@@ -84,9 +115,14 @@ pub fn start(
     backend: Option<Backend>,
     host: &dyn Host,
     stdio: [Pipe; 3],
-) -> Result<Child, RunError> {
-    let lowered = lower(permit, invocation, host)?;
-    Ok(sbx_platform::spawn(&lowered.plan, backend, stdio, None)?)
+    audit: &Arc<dyn Sink>,
+) -> Result<Started, RunError> {
+    let mut network = Network::of(permit.policy(), audit)?;
+    let invocation = invocation.clone().outlet(network.as_ref().map(Network::outlet));
+    let lowered = lower(permit, &invocation, host)?;
+    let porter = network.as_mut().map(Network::porter);
+    let child = sbx_platform::spawn(&lowered.plan, backend, stdio, porter)?;
+    Ok(Started { child, network })
 }
 
 /// The status a shell would see: the command's own, 128+n for a signal, 124 for a time limit, 125 when the
@@ -115,7 +151,9 @@ impl RunError {
         match self {
             Self::Lower(LowerError::NotFound { .. }) => 127,
             Self::Lower(LowerError::NotExecutable(_)) => 126,
-            Self::Lower(_) | Self::Platform(_) | Self::Audit(_) => 125,
+            Self::Lower(_) | Self::Platform(_) | Self::Secret { .. } | Self::Network(_) | Self::Audit(_) => {
+                125
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Repositories that a launch made, and what git would run in them later, outside the fence.
 
-use crate::profile::INERT_GIT_KEYS;
+use crate::profile::inert_git_keys;
 use sbx_platform::report::{Act, Verb};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -81,10 +81,10 @@ fn keys(text: &str) -> Vec<String> {
 
 /// Whether a setting names no program; where a remote lies is not a program either.
 fn is_harmless(key: &str) -> bool {
-    let inert = |known: &&str| {
+    let inert = |known: &str| {
         known.replace(".*.", ".") == key || known.strip_suffix('*').is_some_and(|s| key.starts_with(s))
     };
-    ["submodule.url", "submodule.active"].contains(&key) || INERT_GIT_KEYS.iter().any(inert)
+    ["submodule.url", "submodule.active"].contains(&key) || inert_git_keys().any(inert)
 }
 
 #[cfg(test)]

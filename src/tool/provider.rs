@@ -2,7 +2,7 @@
 
 use crate::capability::{Capability, Host, HostPattern};
 use crate::policy::{PlacedScope, Policy};
-use crate::profile::{Narrowing, PROVIDER_TOOLS, ProviderTool};
+use crate::profile::{Narrowing, ProviderTool, provider_tools};
 
 /// One provider tool, and whether and how the agent may be given it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Offer {
 /// Every known provider tool, decided for a policy.
 #[must_use]
 pub fn offers(policy: &Policy) -> Vec<Offer> {
-    PROVIDER_TOOLS.iter().map(|tool| offer(policy, tool)).collect()
+    provider_tools().map(|tool| offer(policy, &tool)).collect()
 }
 
 fn offer(policy: &Policy, tool: &ProviderTool) -> Offer {

@@ -19,6 +19,9 @@ const KINDS: &[&str] = &[
     "risk-assessment",
     "risk-suggestions",
     "risk-rules",
+    "audit-events",
+    "audit-stats",
+    "audit-verdict",
     "skills",
     "skill-check",
     "provider-tools",
@@ -236,6 +239,9 @@ fn every_json_answer_fits_its_schema() {
         ("provider-tools", &["provider-tools", "--agent", "fetcher", "--all"]),
         ("outcome", &["exec", "--agent", "builder", "--", "sh", "-c", "echo x; exit 3"]),
         ("outcome", &["exec", "--agent", "scout", "--", "rm", "x"]),
+        ("audit-events", &["audit", "show"]),
+        ("audit-stats", &["audit", "stats"]),
+        ("audit-verdict", &["audit", "verify"]),
     ] {
         check(&schema(&env, kind), &env.json(&[&["--json"], arguments].concat()), true);
     }

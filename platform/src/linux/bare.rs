@@ -81,6 +81,11 @@ pub(crate) fn translate(plan: &Plan) -> Result<(Plan, Scratch), PlatformError> {
         match op {
             MountOp::Bind { source, dest, .. } => shown.push((dest.clone(), Some(source.clone()))),
             MountOp::Tmpfs { dest, .. } => {
+                // Rights add up along a path, so nothing below a place that is shown can be hidden.
+                if let Some((above, _)) = shown.iter().find(|(above, _)| dest.starts_with(above)) {
+                    let reason = format!("landlock cannot hide {} below {}", dest.display(), above.display());
+                    return Err(PlatformError::NoBackend { reason });
+                }
                 let wanted = plan.env.iter().any(|(_, value)| Path::new(value).starts_with(dest));
                 let dir = wanted.then(|| scratch.add()).transpose().map_err(wrap)?;
                 shown.push((dest.clone(), dir));

@@ -100,7 +100,7 @@ fn memory_file(data: &[u8]) -> io::Result<OwnedFd> {
 
 fn options(plan: &Plan) -> io::Result<Options> {
     let mut all = Options { words: Vec::new(), files: Vec::new() };
-    all.flag(&["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]);
+    all.flag(&["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts"]);
     all.flag(&[
         "--unshare-cgroup-try",
         "--cap-drop",
@@ -109,11 +109,14 @@ fn options(plan: &Plan) -> io::Result<Options> {
         "--die-with-parent",
         "--as-pid-1",
     ]);
-    if matches!(plan.network, Network::Gateway(_)) {
-        // The network that bubblewrap makes belongs to another user namespace than the one our stage is in, so
-        // the stage makes its own and gives these up afterwards.
-        for needed in ["CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_NET_BIND_SERVICE"] {
-            all.flag(&["--cap-add", needed]);
+    match &plan.network {
+        Network::None => all.flag(&["--unshare-net"]),
+        // A network that bubblewrap makes belongs to another user namespace than the one our stage is in. So the
+        // stage makes its own before anything else, or fails, and gives these up afterwards.
+        Network::Gateway(_) => {
+            for needed in ["CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_NET_BIND_SERVICE"] {
+                all.flag(&["--cap-add", needed]);
+            }
         }
     }
     let (uid, gid) = native::inner_ids(plan.identity, process::ids());

@@ -93,9 +93,6 @@ fn stage(line: RawFd, plan: RawFd) -> ! {
         fail(Step::Helper, libc::EIO);
     }
     let Ok(plan) = text::parse(&words) else { fail(Step::Helper, libc::EINVAL) };
-    if socket::raise_loopback().is_err() {
-        // bubblewrap has raised it already and taken the privilege away.
-    }
     let surroundings = Surroundings { namespaces: true, landlock: landlock::level() };
     let Ok(stage) = Stage::prepare(&plan, surroundings, signal::set_of(&[])) else {
         fail(Step::Helper, libc::EINVAL)

@@ -13,18 +13,19 @@ use crate::error::PlatformError;
 use crate::linux::cgroup::Door;
 use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
+use crate::linux::mounts;
+use crate::linux::net::{self, Apart, Kit};
 use crate::linux::sources::{Opener, Sources};
 use crate::linux::stage::Stage;
 use crate::linux::supervise::Started;
 use crate::linux::sys::process::{self, Fork};
 use crate::linux::sys::{check_int, fd, number, socket};
-use crate::linux::{mounts, net};
 use crate::plan::{Identity, Network, Plan};
 use crate::report::{SetupFailure, Step};
 
-/// User, mount, pid, net, ipc, uts and cgroup.
+/// User, mount, pid, ipc, uts and cgroup; the network comes apart.
 pub(crate) const NAMESPACES: u64 =
-    0x1000_0000 | 0x2_0000 | 0x2000_0000 | 0x4000_0000 | 0x0800_0000 | 0x0400_0000 | 0x0200_0000;
+    0x1000_0000 | 0x2_0000 | 0x2000_0000 | 0x0800_0000 | 0x0400_0000 | 0x0200_0000;
 
 /// The user inside when the launcher is user 0 and the plan names none.
 const ORDINARY: u32 = 1000;
@@ -87,6 +88,16 @@ fn enter(
     real: (u32, u32),
 ) -> Result<Option<OwnedFd>, SetupFailure> {
     hold_on(line, door).map_err(|error| fail(Step::Lifeline, "", &error))?;
+    let sockets = std::thread::scope(|scope| {
+        let network = Apart::begin(scope, plan)?;
+        show(plan, opened, real)?;
+        network.join()
+    })?;
+    sockets.map_or(Ok(None), |(kit, inward)| send_out(&kit, line).map(|()| inward))
+}
+
+/// Names, users and the view.
+fn show(plan: &Plan, opened: Option<Sources>, real: (u32, u32)) -> Result<(), SetupFailure> {
     let sources = match opened {
         Some(sources) => sources,
         None => Sources::open(plan, Opener::Inner)?,
@@ -96,17 +107,18 @@ fn enter(
     // SAFETY: pointer and length describe one readable slice.
     check_int(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) })
         .map_err(|error| fail(Step::Hostname, &plan.hostname, &error))?;
-    socket::raise_loopback().map_err(|error| fail(Step::Loopback, "", &error))?;
-    mounts::build(plan, &sources, real.0 == 0)?;
-    hand_out(plan, line)
+    mounts::build(plan, &sources, real.0 == 0)
 }
 
 /// Makes the sockets of the plan's network and sends them out; the line on which more are asked for, if any are.
 pub(crate) fn hand_out(plan: &Plan, line: &OwnedFd) -> Result<Option<OwnedFd>, SetupFailure> {
     let Network::Gateway(gateway) = &plan.network else { return Ok(None) };
     let (kit, inward) = net::arrange(gateway)?;
-    kit.send(line.as_fd()).map_err(|error| fail(Step::Network, "line", &error))?;
-    Ok(inward)
+    send_out(&kit, line).map(|()| inward)
+}
+
+fn send_out(kit: &Kit, line: &OwnedFd) -> Result<(), SetupFailure> {
+    kit.send(line.as_fd()).map_err(|error| fail(Step::Network, "line", &error))
 }
 
 fn fail(step: Step, object: &str, error: &io::Error) -> SetupFailure {

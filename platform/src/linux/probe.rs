@@ -11,9 +11,10 @@ use crate::door::Way;
 use crate::error::PlatformError;
 use crate::linux::broker::Protected;
 use crate::linux::cgroup::Group;
+use crate::linux::net::{Host, Kit};
 use crate::linux::sys::{check, process};
 use crate::linux::{bwrap, landlock};
-use crate::plan::{Access, Code, Limits, MountOp, Network, Place, Plan, Rights, Stdio, UnixSockets};
+use crate::plan::{Access, Code, Gateway, Limits, MountOp, Network, Place, Plan, Rights, Stdio, UnixSockets};
 use crate::probe::{Probe, Tried};
 use crate::report::{End, Step};
 
@@ -106,10 +107,42 @@ pub(crate) fn probe() -> Result<Probe, PlatformError> {
     drop(group);
     let tried = Backend::ALL.map(|backend| {
         let result = attempt(backend);
-        let given = if result.is_ok() { facts.given(backend, &trial(), None) } else { Vec::new() };
-        Tried { backend, given, failure: result.err() }
+        let doors = if result.is_ok() { attempt_doors(backend) } else { None };
+        let given = if result.is_ok() { both(facts, backend, doors) } else { Vec::new() };
+        Tried { backend, given, doors, failure: result.err() }
     });
     Ok(Probe { landlock, bwrap: bwrap::find(), backends: tried.to_vec() })
+}
+
+/// What holds whether a plan has doors or not; what is about doors only as it was seen.
+fn both(facts: Facts, backend: Backend, doors: Option<Way>) -> Vec<Guarantee> {
+    use Guarantee as G;
+    let with_doors =
+        doors.map(|way| facts.given(backend, &trial_with_doors(), Some(way))).unwrap_or_default();
+    let mut given = facts.given(backend, &trial(), None);
+    let is_about_doors = |one: &G| matches!(one, G::NetHosts | G::NetPorts | G::NetNames | G::NetListen);
+    given.retain(|one| !is_about_doors(one) || with_doors.contains(one));
+    given
+}
+
+/// Notes how connections would come to the doors.
+struct Noted(Option<Way>);
+
+impl Host for Noted {
+    fn take(&mut self, kit: Kit) -> std::io::Result<()> {
+        self.0 = Some(kit.way);
+        Ok(())
+    }
+}
+
+/// How connections come to the doors of a network, found out by making them.
+fn attempt_doors(backend: Backend) -> Option<Way> {
+    let mut noted = Noted(None);
+    let outcome = super::launch(&trial_with_doors(), Some(backend), None, Some(&mut noted)).ok()?;
+    match outcome.end {
+        End::Setup(failure) if failure.step == Step::Exec => noted.0,
+        End::Setup(_) | End::Exited(_) | End::Signaled(_) | End::Limit(_) => None,
+    }
 }
 
 /// `Ok` if everything up to `execve` worked.
@@ -120,6 +153,11 @@ pub(crate) fn attempt(backend: Backend) -> Result<(), String> {
         End::Setup(failure) => Err(failure.to_string()),
         End::Exited(_) | End::Signaled(_) | End::Limit(_) => Err(String::from("ended in an unexpected way")),
     }
+}
+
+/// The same with doors.
+fn trial_with_doors() -> Plan {
+    Plan { network: Network::Gateway(Gateway { ports: vec![443], ..Gateway::default() }), ..trial() }
 }
 
 /// A plan with every kind of mount, and nothing to run.

@@ -32,6 +32,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("every backend is found to work here", simulated::everything),
     ("closed namespaces leave bwrap and landlock", simulated::no_namespaces),
     ("each Landlock level gives what it knows", simulated::levels),
+    ("without rules of the packet filter there is a listener for each port", simulated::no_rules),
 ];
 
 #[cfg(feature = "test-hooks")]
@@ -66,6 +67,20 @@ mod simulated {
         if shut && line(&text, "landlock").contains(" works: ") { Passed } else { Failed(text) }
     }
 
+    /// All cases about the network again, on a machine without such rules.
+    pub(super) fn no_rules() -> Verdict {
+        let text = probe(&[("SBX_TEST_NO_RULES", "1")]);
+        let found = line(&text, "native");
+        if found.contains("net-ports") || !found.contains("net-hosts") {
+            return Failed(text);
+        }
+        let mut command = Command::new("/proc/self/exe");
+        command.env("SBX_TEST_NO_RULES", "1").env("SBX_KERNEL_CHILD", "1").env("SBX_KERNEL_ONLY", "doors: ");
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() && said.contains("net-ports") { Passed } else { Failed(said) }
+    }
+
     pub(super) fn levels() -> Verdict {
         for level in 0..=7 {
             let text = probe(&[("SBX_TEST_LANDLOCK", &level.to_string())]);
@@ -78,6 +93,10 @@ mod simulated {
                 bare.contains(" works: ") == (level >= 1),
                 bare.contains("fs-truncate") == (level >= 3),
                 bare.contains("signals") == (level >= 6),
+                native.contains("net-hosts") && native.contains("net-ports"),
+                bare.contains("net-none") == (level >= 1),
+                bare.contains("net-hosts") == (level >= 4),
+                !bare.contains("net-names") && !bare.contains("net-listen"),
                 !bare.contains("fs-hidden"),
             ];
             if checks.contains(&false) {

@@ -20,24 +20,25 @@ type Case = fn(&World) -> Verdict;
 
 /// Every case with the sentence it checks.
 pub(crate) const ALL: &[(&str, Case)] = &[
-    ("a network with doors needs somebody who serves them", unserved),
-    ("a connection to any address arrives with its destination", any_address),
-    ("names are asked of any name server", any_name_server),
-    ("names are asked for by stream", names_by_stream),
-    ("the launch's own listeners are reached", own_listener),
-    ("listeners of the host are out of reach", host_listener),
-    ("a service of the host has a door of its own", service),
-    ("the proxy is where the plan says", proxy),
-    ("a published port is reached from outside", published),
-    ("many connections at once", many),
-    ("sockets of other kinds are refused", kinds),
-    ("no trick leads past the doors", tricks),
-    ("listening stays on loopback, or in a network of its own", listening),
-    ("strangers of the host are not served", strangers),
-    ("a launcher's missing promise keeps the doors shut", missing),
-    ("a porter that gives up ends the launch", given_up),
-    ("the doors come out to the program that spawned", spawned),
-    ("a launcher that is killed leaves nothing", killed),
+    ("doors: a network with doors needs somebody who serves them", unserved),
+    ("doors: a connection to any address arrives with its destination", any_address),
+    ("doors: names are asked of any name server", any_name_server),
+    ("doors: names are asked for by stream", names_by_stream),
+    ("doors: the launch's own listeners are reached", own_listener),
+    ("doors: listeners of the host are out of reach", host_listener),
+    ("doors: a service of the host has a door of its own", service),
+    ("doors: the proxy is where the plan says", proxy),
+    ("doors: a published port is reached from outside", published),
+    ("doors: many connections at once", many),
+    ("doors: many names at once", many_names),
+    ("doors: sockets of other kinds are refused", kinds),
+    ("doors: no trick leads past the doors", tricks),
+    ("doors: listening stays on loopback, or in a network of its own", listening),
+    ("doors: strangers of the host are not served", strangers),
+    ("doors: a launcher's missing promise keeps the doors shut", missing),
+    ("doors: a porter that gives up ends the launch", given_up),
+    ("doors: the doors come out to the program that spawned", spawned),
+    ("doors: a launcher that is killed leaves nothing", killed),
 ];
 
 /// The port every plan here may ask for.
@@ -206,6 +207,7 @@ fn any_address(world: &World) -> Verdict {
         let mut teller = Teller::default();
         same!(address, says(world, &plan(world, &["tcp", address]), &mut teller), address);
     }
+    same!("later", says(world, &plan(world, &["tcp-later", FOUR]), &mut Teller::default()), FOUR);
     if lacks(world, &[G::NetPorts]).is_some() {
         same!(
             "port",
@@ -247,12 +249,7 @@ fn any_name_server(world: &World) -> Verdict {
 }
 
 fn names_by_stream(world: &World) -> Verdict {
-    let servers: &[&str] = if lacks(world, &[G::NetPorts]).is_none() {
-        &["127.0.0.1:53", "8.8.8.8:53", "[fd00::1]:53"]
-    } else {
-        &["127.0.0.1:53"]
-    };
-    for server in servers {
+    for server in ["127.0.0.1:53", "8.8.8.8:53", "[fd00::1]:53"] {
         same!(server, says(world, &plan(world, &["tcp", server]), &mut Teller::default()), "names");
     }
     Passed
@@ -283,7 +280,8 @@ fn service(world: &World) -> Verdict {
     let addresses: [SocketAddr; 2] = ["127.0.0.1:5432".parse().unwrap(), "[::1]:5432".parse().unwrap()];
     for address in addresses {
         let wanted = with(plan(world, &["tcp", &address.to_string()]), |gateway| {
-            gateway.services = addresses.to_vec();
+            gateway.services = addresses.iter().chain(&addresses).copied().collect();
+            gateway.ports = vec![PORT, PORT];
         });
         same!("service", says(world, &wanted, &mut Teller::default()), address.to_string());
     }
@@ -300,6 +298,8 @@ fn published(world: &World) -> Verdict {
     for (address, port) in [("127.0.0.1:34568", 34568), ("[::1]:34569", 34569), ("0.0.0.0:34570", 34570)] {
         let wanted =
             with(plan(world, &["serve", address, "hello"]), |gateway| gateway.published = vec![port]);
+        // Whoever publishes it listens there on the host.
+        let _held = TcpListener::bind(("127.0.0.1", port)).unwrap();
         let mut teller = Teller { publish: Some(port), ..Teller::default() };
         same!(address, says(world, &wanted, &mut teller), "served");
         same!("heard", *teller.heard.lock().unwrap(), "hello");
@@ -311,6 +311,15 @@ fn many(world: &World) -> Verdict {
     let mut teller = Teller::default();
     same!("answers", says(world, &plan(world, &["many", FOUR, "400"]), &mut teller), "400");
     same!("served", teller.served.load(Ordering::Relaxed), 400);
+    Passed
+}
+
+fn many_names(world: &World) -> Verdict {
+    if let Some(lacking) = lacks(world, &[G::NetNames]) {
+        return Withheld(lacking);
+    }
+    let wanted = plan(world, &["many-names", "127.0.0.1:53", "400"]);
+    same!("answers", says(world, &wanted, &mut Teller::default()), "400");
     Passed
 }
 
@@ -462,9 +471,11 @@ pub(crate) fn act(words: &[&str]) -> Option<String> {
     };
     Some(match words {
         ["tcp", address] => said(ask(address)),
+        ["tcp-later", address] => said(ask_later(address)),
         ["udp", address, text] => said(ask_by_datagram(address, text)),
         ["own", address] => said(talk_to_self(address)),
         ["serve", address, text] => said(serve(address, text)),
+        ["many-names", address, count] => many_questions(address, count.parse().ok()?).to_string(),
         ["many", address, count] => many_at_once(address, count.parse().ok()?).to_string(),
         _ => return attacks::act(words),
     })
@@ -473,6 +484,15 @@ pub(crate) fn act(words: &[&str]) -> Option<String> {
 fn ask(address: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// As programs do that have other things to do meanwhile.
+fn ask_later(address: &str) -> std::io::Result<String> {
+    let to: SocketAddr = address.parse().map_err(std::io::Error::other)?;
+    let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(5))?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)
@@ -513,6 +533,20 @@ fn serve(address: &str, text: &str) -> std::io::Result<String> {
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(String::from("nobody came"))
+}
+
+/// All questions first, then all answers.
+fn many_questions(address: &str, count: usize) -> usize {
+    let sockets: Vec<UdpSocket> = (0..count)
+        .filter_map(|_| {
+            let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+            socket.set_read_timeout(Some(Duration::from_secs(3))).ok()?;
+            socket.connect(address).ok()?;
+            socket.send(&[b'x'; 60]).ok()?;
+            Some(socket)
+        })
+        .collect();
+    sockets.iter().filter(|socket| socket.recv(&mut [0; 128]).is_ok()).count()
 }
 
 fn many_at_once(address: &str, count: usize) -> usize {

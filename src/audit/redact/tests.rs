@@ -18,7 +18,7 @@ fn text(text: &str) -> String {
 fn places() -> Vec<Vec<String>> {
     let mut places: Vec<Vec<String>> = Vec::new();
     let mut add = |words: &[&str]| places.push(words.iter().map(|word| word.replace('@', SECRET)).collect());
-    for word in &SECRETS.words {
+    for word in SECRETS.words() {
         let (upper, camel) = (word.to_uppercase().replace('-', "_"), word.replace('-', ""));
         add(&["tool", &format!("--{word}"), "@", "rest"]);
         add(&["tool", &format!("--{word}=@"), "rest"]);
@@ -32,16 +32,16 @@ fn places() -> Vec<Vec<String>> {
         add(&["git", "config", "set", &format!("a.{word}"), "@"]);
         add(&["sh", "-c", &format!("export {upper}='@ @'; tool")]);
     }
-    for scheme in &SECRETS.schemes {
+    for scheme in SECRETS.schemes() {
         add(&["tool", "-H", &format!("Authorization: {scheme} @")]);
         add(&["sh", "-c", &format!("tool -H \"Authorization: {scheme} @\" x")]);
     }
-    for prefix in &SECRETS.prefixes {
+    for prefix in SECRETS.prefixes() {
         add(&["tool", &format!("{prefix}@0123")]);
         add(&["tool", &format!("x={prefix}@0123")]);
         add(&["echo", &format!("two words {prefix}@0123 more")]);
     }
-    for option in &SECRETS.options {
+    for option in SECRETS.options() {
         let program: Vec<&str> = [option.program].into_iter().chain(option.subcommand).collect();
         add(&[&program, &["-v", option.option, "@", "x"][..]].concat());
         add(&[&["sudo", "-E"][..], &program, &[option.option, "@"]].concat());

@@ -5,9 +5,12 @@
 //! Invariant: a protected path cannot come to be by another way: not below itself, not by making something
 //! else than a directory where one of its ancestors is expected, not by moving an ancestor.
 
+use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use crate::linux::sources::writable_place;
 use crate::plan::{Access, InsideNew, MountOp, Place, Plan, ProtectedName, Rights};
@@ -19,9 +22,9 @@ const OWN_MAX: usize = 4096;
 #[derive(Debug)]
 pub(crate) struct Protected {
     paths: Vec<PathBuf>,
-    names: Vec<ProtectedName>,
-    /// Which names start with this part.
-    by_first: HashMap<OsString, Vec<usize>>,
+    names: Arc<Vec<ProtectedName>>,
+    /// Which names start with this part; found out when first asked, beside the running command.
+    by_first: OnceCell<HashMap<OsString, Vec<usize>>>,
     /// Rights on bound places that lie below a private place: the kernel's own rules add up along a path, so
     /// that the private place's rights would hold there too.
     held_here: Vec<Place>,
@@ -100,11 +103,7 @@ impl Protected {
         }
         let writable =
             plan.mounts.iter().any(|op| matches!(op, MountOp::Bind { access: Access::ReadWrite, .. }));
-        let names = if writable { plan.protect_names.clone() } else { Vec::new() };
-        let mut by_first: HashMap<OsString, Vec<usize>> = HashMap::new();
-        for (index, name) in names.iter().enumerate() {
-            by_first.entry(name.components.first()?.clone()).or_default().push(index);
-        }
+        let names = if writable { Arc::clone(&plan.protect_names) } else { Arc::default() };
         let proc = plan.mounts.iter().find_map(|op| match op {
             MountOp::Proc { dest } => Some(dest.clone()),
             _ => None,
@@ -113,6 +112,7 @@ impl Protected {
         let held_here = below_private(plan);
         // With nothing to guard, calls are still handed over when they are to be told of.
         let any = !paths.is_empty() || !names.is_empty() || !held_here.is_empty() || plan.trace;
+        let by_first = OnceCell::new();
         any.then(|| Self { paths: paths.into_iter().collect(), names, by_first, held_here, proc })
     }
 
@@ -127,7 +127,7 @@ impl Protected {
     pub(super) fn leads_on(&self, path: &Path) -> bool {
         let Some(last) = path.file_name() else { return false };
         let several = |name: &&ProtectedName| name.components.len() > 1;
-        let mut starting = self.by_first.get(last).into_iter().flatten().map(|index| &self.names[*index]);
+        let mut starting = self.starting_with(last);
         let mut ending =
             self.names.iter().filter(several).filter(|name| name.inside_new == InsideNew::Anything);
         starting.any(|name| several(&name))
@@ -179,7 +179,7 @@ impl Protected {
     }
 
     /// The keys to which the file that is about to be renamed to `path` must keep.
-    pub(super) fn settings_at(&self, path: &Path, own: &Own) -> Option<&[String]> {
+    pub(super) fn settings_at(&self, path: &Path, own: &Own) -> Option<&[Cow<'static, str>]> {
         if self.paths.iter().any(|kept| path.starts_with(kept) || kept.starts_with(path)) {
             return None;
         }
@@ -187,6 +187,19 @@ impl Protected {
             [Relation::New(InsideNew::Settings(keys))] => Some(keys),
             _ => None,
         }
+    }
+
+    /// The names of which this is the first part.
+    fn starting_with(&self, part: &OsStr) -> impl Iterator<Item = &ProtectedName> {
+        let by_first = self.by_first.get_or_init(|| {
+            let mut by_first: HashMap<OsString, Vec<usize>> = HashMap::new();
+            for (index, name) in self.names.iter().enumerate() {
+                let first = name.components.first().map(|first| first.clone().into_owned());
+                by_first.entry(first.unwrap_or_default()).or_default().push(index);
+            }
+            by_first
+        });
+        by_first.get(part).into_iter().flatten().map(|index| &self.names[*index])
     }
 
     /// Every protected name that `path` has to do with.
@@ -200,8 +213,8 @@ impl Protected {
             .collect();
         let mut found = Vec::new();
         for at in 0..parts.len() {
-            for index in self.by_first.get(parts[at]).into_iter().flatten() {
-                found.extend(relation(&self.names[*index], path, &parts, at, own, change));
+            for name in self.starting_with(parts[at]) {
+                found.extend(relation(name, path, &parts, at, own, change));
             }
         }
         found
@@ -245,12 +258,13 @@ enum Reach {
     Start,
 }
 
-fn reach(name: &[OsString], parts: &[&OsStr]) -> Option<Reach> {
+fn reach(name: &[Cow<'_, OsStr>], parts: &[&OsStr]) -> Option<Reach> {
     let Some((first, rest)) = name.split_first() else { return Some(Reach::Whole(0)) };
     let one_more = |reach| match reach {
         Reach::Whole(length) => Reach::Whole(length + 1),
         Reach::Start => Reach::Start,
     };
+    let first: &OsStr = first;
     if first == "**" && !parts.is_empty() {
         // One or more parts; the shortest that fits. Where the path ends inside, nothing is known of it.
         let whole = |skip: usize| match reach(rest, parts.get(skip..)?)? {
@@ -261,7 +275,7 @@ fn reach(name: &[OsString], parts: &[&OsStr]) -> Option<Reach> {
     }
     match parts.split_first() {
         None => Some(Reach::Start),
-        Some((part, parts)) if first == "*" || first == part => reach(rest, parts).map(one_more),
+        Some((part, parts)) if first == "*" || first == *part => reach(rest, parts).map(one_more),
         Some(_) => None,
     }
 }
@@ -315,17 +329,17 @@ mod tests {
     fn named(names: &[&str]) -> Protected {
         let mut plan = plan();
         let name = |name: &&str| ProtectedName {
-            components: name.split('/').map(OsString::from).collect(),
+            components: name.split('/').map(|part| Cow::Owned(part.into())).collect(),
             may_make: vec!["/w/kept/.envrc".into()],
             may_take: Vec::new(),
             inside_new: match *name {
                 ".git/hooks" => InsideNew::Ending(".sample".into()),
-                ".git/config" => InsideNew::Settings(vec![String::from("core.bare")]),
+                ".git/config" => InsideNew::Settings(Arc::new(["core.bare".into()])),
                 ".envrc" => InsideNew::Anything,
                 _ => InsideNew::Nothing,
             },
         };
-        plan.protect_names = names.iter().map(name).collect();
+        plan.protect_names = Arc::new(names.iter().map(name).collect());
         Protected::of(&plan).unwrap()
     }
 

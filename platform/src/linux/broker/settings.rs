@@ -4,6 +4,7 @@
 //! can still write to. It leaves which keys are harmless to the plan.
 //! Invariant: what is not understood is not harmless.
 
+use std::borrow::Cow;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -21,7 +22,7 @@ const STAGED: &CStr = c".sbx-staged";
 
 /// Checks the file at `from` and puts a copy of what was checked at `to`: descriptors that others hold on the old
 /// one lead nowhere from then on.
-pub(super) fn replace(from: &Spot, to: &Spot, keys: &[String]) -> io::Result<()> {
+pub(super) fn replace(from: &Spot, to: &Spot, keys: &[Cow<'_, str>]) -> io::Result<()> {
     let found = fd::stat_at(from.parent.as_raw_fd(), &from.name)?;
     if found.st_mode & libc::S_IFMT != libc::S_IFREG {
         return Err(errno(libc::EACCES));
@@ -51,7 +52,7 @@ fn unlink(spot: &Spot, name: &CStr) -> io::Result<()> {
 }
 
 /// Whether every line is a section, a harmless key, a comment or empty.
-fn is_harmless(text: &str, keys: &[String]) -> bool {
+fn is_harmless(text: &str, keys: &[Cow<'_, str>]) -> bool {
     let mut section = String::new();
     // A line may go on after a backslash, where a comment would hide what follows: none may end in one.
     !text.contains('\0')
@@ -102,7 +103,7 @@ mod tests {
 
     fn harmless(text: &str) -> bool {
         let keys =
-            ["core.bare", "core.repositoryformatversion", "branch.*.remote", "color.*"].map(String::from);
+            ["core.bare", "core.repositoryformatversion", "branch.*.remote", "color.*"].map(Cow::Borrowed);
         is_harmless(text, &keys)
     }
 

@@ -4,6 +4,7 @@
 //! them and for handing them out. It leaves serving them, and every decision about names, to the porter.
 //! Invariant: the command starts only after somebody has taken the sockets.
 
+mod apart;
 mod behalf;
 mod book;
 mod destinations;
@@ -17,6 +18,7 @@ mod rules;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+pub(crate) use apart::Apart;
 pub(crate) use behalf::{Behalf, prepare};
 pub(crate) use inside::arrange;
 pub(crate) use kit::{Arriving, Kit};

@@ -218,6 +218,17 @@ mod tests {
     }
 
     #[test]
+    fn pairs_stay_pairs() {
+        let pair = |filter, kind| ask(filter, Arch::X86_64, 53, &[1, kind, 0]);
+        for flags in [0, 0x80000, 0x800, 0x80800] {
+            assert_eq!(pair(CLOSED, 1 | flags), ALLOW);
+            assert_eq!(pair(CLOSED, 5 | flags), ALLOW);
+            assert_eq!(pair(CLOSED, 2 | flags), refused(libc::EPERM));
+            assert_eq!(pair(Filter { unix: true, ..CLOSED }, 2 | flags), ALLOW);
+        }
+    }
+
+    #[test]
     fn set_id_modes_and_devices_are_not_made() {
         let openat = |flags, mode| ask(CLOSED, Arch::X86_64, 257, &[0, 0, flags, mode]);
         assert_eq!(openat(0o101, 0o4755), refused(libc::EPERM));

@@ -43,6 +43,9 @@ const SET_ID: u32 = 0o6000;
 const TERMINAL_TRICKS: &[u32] = &[0x5412, 0x541c, 0x541d, 0x5423];
 /// Linux, `ADDR_NO_RANDOMIZE`-free 32-bit, and "only asking".
 const PERSONALITIES: &[u32] = &[0, 8, 0xffff_ffff];
+/// Pairs that stay pairs: streams and packets, with and without the flags for blocking and `execve`. A pair of
+/// datagram sockets can still send to any socket by name.
+const PAIRS: &[u32] = &[1, 5, 0x80001, 0x80005, 0x801, 0x805, 0x80801, 0x80805];
 /// `PR_SET_DUMPABLE`.
 const SET_DUMPABLE: &[u32] = &[4];
 /// `O_CREAT` and the marker bit of `O_TMPFILE`.
@@ -220,6 +223,9 @@ impl Filter {
         }
         if !self.is_watched() {
             rules.add(RESOLVING, gone);
+        }
+        if !self.unix {
+            rules.add("socketpair", Action::Look(Check::OneOf { argument: 1, values: PAIRS }));
         }
         if !self.ipc {
             IPC.iter().for_each(|name| rules.add(name, Action::Return(error(libc::EPERM))));

@@ -216,6 +216,7 @@ pub(crate) const CHECKED: &[Call] = &[
     call("personality", 135, 92),
     call("prlimit64", 302, 261),
     call("socket", 41, 198),
+    call("socketpair", 53, 199),
     call("connect", 42, 203),
     call("bind", 49, 200),
     call("listen", 50, 201),

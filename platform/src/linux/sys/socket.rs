@@ -126,8 +126,8 @@ pub(crate) fn receive_many(
     Ok((usize::try_from(length).unwrap_or(0), numbers.map(own).collect::<io::Result<_>>()?))
 }
 
-/// Brings up the loopback device of this network namespace.
-pub(crate) fn raise_loopback() -> io::Result<()> {
+/// Brings up the loopback device of this network namespace; a socket in there.
+pub(crate) fn raise_loopback() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC;
     // SAFETY: plain integers.
     let socket = fd::own(c_long::from(check_int(unsafe { libc::socket(libc::AF_INET, kind, 0) })?))?;
@@ -138,5 +138,13 @@ pub(crate) fn raise_loopback() -> io::Result<()> {
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as i16;
     // SAFETY: SIOCSIFFLAGS reads one `ifreq`.
     let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
-    check_int(done).map(drop)
+    check_int(done)?;
+    Ok(socket)
+}
+
+/// The network namespace of a socket. Unlike a path, it needs no view to be looked up in.
+pub(crate) fn network_of(socket: &OwnedFd) -> io::Result<OwnedFd> {
+    const SIOCGSKNS: libc::c_ulong = 0x894c;
+    // SAFETY: takes nothing beside the descriptor and returns a new one.
+    fd::own(c_long::from(check_int(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCGSKNS as _) })?))
 }

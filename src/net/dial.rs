@@ -1,0 +1,73 @@
+//! Connections to the outside: looked up once, judged, dialled.
+//!
+//! Answers for reaching a target that is allowed, directly or through the caller's own proxy.
+//! Invariant: the address that is dialled is one that the authority allowed for that very target.
+
+use super::bounds;
+use super::names::Trouble;
+use super::outer_proxy::OuterProxy;
+use super::service::Service;
+use crate::capability::Target;
+use crate::decide::Denial;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+
+/// A connection both ways.
+pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
+
+/// A connection to the outside.
+pub(crate) type Outer = Box<dyn Duplex>;
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(crate) enum DialError {
+    /// It may not be made.
+    Denied(Box<Denial>),
+    /// It could not be made.
+    Failed(io::Error),
+}
+
+impl Service {
+    /// Connects to a target; also tells the address when it is inside.
+    pub(crate) async fn dial(&self, target: &Target) -> Result<(TcpStream, Option<IpAddr>), DialError> {
+        self.authority.hold(target, None).map_err(DialError::Denied)?;
+        let port = target.port.ok_or_else(|| DialError::Failed(io::ErrorKind::InvalidInput.into()))?;
+        if let Some(proxy) = self.outer_proxy.as_ref().filter(|proxy| proxy.serves(target)) {
+            let stream = timely(through(proxy, target)).await.map_err(DialError::Failed)?;
+            return Ok((stream, None));
+        }
+        let found = self.resolver.find(&target.host).await.map_err(|trouble| {
+            let why = match trouble {
+                Trouble::NoSuchName => "there is no such name",
+                Trouble::Failed => "the name could not be looked up",
+            };
+            DialError::Failed(io::Error::new(io::ErrorKind::NotFound, why))
+        })?;
+        let allowed = self.authority.reachable(target, &found).map_err(DialError::Denied)?;
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for found in allowed {
+            match timely(TcpStream::connect(SocketAddr::new(found.ip, port))).await {
+                Ok(stream) => {
+                    let _ = stream.set_nodelay(true);
+                    return Ok((stream, found.judged()));
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(DialError::Failed(last))
+    }
+}
+
+async fn through(proxy: &OuterProxy, target: &Target) -> io::Result<TcpStream> {
+    proxy.connect(target).await
+}
+
+async fn timely<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    tokio::time::timeout(bounds::CONNECTING, work)
+        .await
+        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+}

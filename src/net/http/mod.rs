@@ -1,0 +1,14 @@
+//! HTTP/1 and HTTP/2 as the gateway speaks them: read strictly, judged, written anew.
+
+mod body;
+mod exchange;
+mod head;
+mod refusal;
+mod two;
+mod wire;
+
+pub(super) use exchange::{Route, Serving, serve};
+pub(super) use head::{Form, parse_request};
+pub(super) use refusal::{Refusal, forbidden};
+pub(super) use two::serve as serve_two;
+pub(super) use wire::Wire;

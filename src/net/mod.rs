@@ -1,0 +1,27 @@
+//! The gateway: the only way out of a fenced network, and every name, connection and request through it judged.
+//!
+//! Answers for what leaves a launch that holds `net.*`, and for what is let in by `listen`. It leaves making the
+//! sockets to the platform and every answer to `decide`.
+//! Invariant: nothing is dialled, resolved or passed on unless `decide` allowed it for that very host and port.
+
+mod authority;
+mod bounds;
+mod dial;
+mod flow;
+mod gateway;
+mod http;
+mod issuer;
+mod names;
+mod outer_proxy;
+mod outer_tls;
+mod prefixed;
+mod proxy;
+mod relay;
+mod report;
+mod secret;
+mod service;
+mod sniff;
+mod socks;
+
+pub use gateway::{Gateway, Settings};
+pub use secret::{Secret, Value};

@@ -1,0 +1,177 @@
+//! Answers programs inside that ask for names: granted names and nothing else.
+//!
+//! Answers for what a question gets. It leaves the bytes to `packet` and looking up to the resolver.
+//! Invariant: no question leaves the machine unless its name is granted.
+
+use super::packet::{Answer, Kind, Question, parse};
+use super::{Resolver, Table, Trouble, is_synthetic};
+use crate::capability::{Address, Host};
+use crate::net::authority::Authority;
+use crate::net::bounds;
+use crate::net::report::Report;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+use tokio::sync::Semaphore;
+
+/// The stub of one launch.
+#[derive(Clone, Debug)]
+pub(crate) struct Stub {
+    authority: Authority,
+    report: Report,
+    resolver: Arc<Resolver>,
+    table: Arc<Mutex<Table>>,
+    waiting: Arc<Semaphore>,
+    /// Whether names are looked up by somebody further out.
+    looked_up_elsewhere: bool,
+}
+
+impl Stub {
+    pub(crate) fn new(
+        authority: Authority,
+        report: Report,
+        resolver: Arc<Resolver>,
+        table: Arc<Mutex<Table>>,
+        looked_up_elsewhere: bool,
+    ) -> Self {
+        let waiting = Arc::new(Semaphore::new(bounds::QUESTIONS));
+        Self { authority, report, resolver, table, waiting, looked_up_elsewhere }
+    }
+
+    /// Serves datagrams until the socket is gone.
+    pub(crate) async fn serve(self, socket: UdpSocket) {
+        let socket = Arc::new(socket);
+        let mut room = [0; 1500];
+        loop {
+            let Ok((length, from)) = socket.recv_from(&mut room).await else {
+                // A port that was unreachable is told on the next call; it is no reason to stop.
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+                continue;
+            };
+            let question = match parse(&room[..length]) {
+                Ok(question) => question,
+                Err(reply) => {
+                    if let Some(reply) = reply {
+                        let _ = socket.try_send_to(&reply, from);
+                    }
+                    continue;
+                }
+            };
+            if let Some(answer) = self.at_once(&question) {
+                let _ = socket.try_send_to(&question.datagram(&answer, bounds::TTL), from);
+                continue;
+            }
+            // What is asked again later loses nothing; what waits takes room.
+            let Ok(permit) = self.waiting.clone().try_acquire_owned() else { continue };
+            let (stub, socket) = (self.clone(), socket.clone());
+            tokio::spawn(async move {
+                let answer = stub.look_up(&question).await;
+                let _ = socket.try_send_to(&question.datagram(&answer, bounds::TTL), from);
+                drop(permit);
+            });
+        }
+    }
+
+    /// Serves one stream of questions.
+    pub(crate) async fn serve_stream(self, mut stream: TcpStream) {
+        let _ = stream.set_nodelay(true);
+        loop {
+            let next = tokio::time::timeout(bounds::NAME_STREAM_IDLE, read_message(&mut stream)).await;
+            let Ok(Ok(message)) = next else { return };
+            let reply = match parse(&message) {
+                Ok(question) => {
+                    let answer = match self.at_once(&question) {
+                        Some(answer) => answer,
+                        None => self.look_up(&question).await,
+                    };
+                    question.stream(&answer, bounds::TTL)
+                }
+                Err(Some(reply)) => reply,
+                Err(None) => return,
+            };
+            let mut bytes = u16::try_from(reply.len()).unwrap_or_default().to_be_bytes().to_vec();
+            bytes.extend(reply);
+            if stream.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The answer where nothing has to be looked up for it.
+    fn at_once(&self, question: &Question) -> Option<Answer> {
+        if question.kind == Kind::Ptr {
+            return Some(self.name_of(question));
+        }
+        if question.name == "localhost" || question.name.ends_with(".localhost") {
+            return Some(match question.kind {
+                Kind::A | Kind::Any => Answer::V4(Ipv4Addr::LOCALHOST),
+                Kind::Aaaa => Answer::V6(Ipv6Addr::LOCALHOST),
+                Kind::Ptr | Kind::Other => Answer::Nothing,
+            });
+        }
+        let host = Host::parse(&question.name).ok();
+        let granted =
+            host.as_ref().is_some_and(|host| matches!(host, Host::Name(_)) && self.authority.knows(host));
+        if !granted {
+            self.report.name(&question.name, "prohibited");
+            return Some(Answer::Prohibited);
+        }
+        self.looked_up_elsewhere.then(|| self.found(question))
+    }
+
+    fn name_of(&self, question: &Question) -> Answer {
+        match question.reverse() {
+            Some(address) if is_synthetic(address) => {
+                let name = self.table.lock().unwrap_or_else(PoisonError::into_inner).name_of(address);
+                name.map_or(Answer::NoSuchName, |name| Answer::Name(name.into()))
+            }
+            Some(address) if address.is_loopback() => Answer::Name("localhost".to_owned()),
+            Some(_) | None => Answer::Prohibited,
+        }
+    }
+
+    /// Looks a granted name up; one that leads inside only, and is not named literally, is not for this asker.
+    async fn look_up(&self, question: &Question) -> Answer {
+        let Ok(host) = Host::parse(&question.name) else { return Answer::NoSuchName };
+        match self.resolver.find(&host).await {
+            Ok(found) => {
+                let public = found.iter().any(|found| found.reach == Address::Public);
+                if !public && !self.authority.names(&host) {
+                    self.report.name(&question.name, "leads inside");
+                    return Answer::Prohibited;
+                }
+                self.found(question)
+            }
+            Err(Trouble::NoSuchName) => {
+                self.report.name(&question.name, "no such name");
+                Answer::NoSuchName
+            }
+            Err(Trouble::Failed) => {
+                self.report.name(&question.name, "could not be looked up");
+                Answer::Failed
+            }
+        }
+    }
+
+    fn found(&self, question: &Question) -> Answer {
+        match question.kind {
+            Kind::A | Kind::Any => {
+                self.report.name(&question.name, "allowed");
+                let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+                Answer::V4(table.address_of(&question.name))
+            }
+            Kind::Aaaa | Kind::Ptr | Kind::Other => Answer::Nothing,
+        }
+    }
+}
+
+async fn read_message(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
+    let length = stream.read_u16().await?;
+    let mut message = vec![0; usize::from(length.min(1500))];
+    stream.read_exact(&mut message).await?;
+    if length > 1500 {
+        return Err(std::io::ErrorKind::InvalidData.into());
+    }
+    Ok(message)
+}

@@ -1,0 +1,159 @@
+//! The proxy that the caller's own network asks for.
+//!
+//! Answers for reading where it is and for asking it for a connection. It leaves to the authority what may be asked.
+//! Invariant: its credentials are shown nowhere.
+
+use crate::capability::{HostPattern, Target};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::fmt;
+use std::io;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use zeroize::Zeroizing;
+
+/// A proxy further out, and who is reached without it.
+#[derive(Clone)]
+pub(crate) struct OuterProxy {
+    host: String,
+    port: u16,
+    credentials: Option<Zeroizing<String>>,
+    without: Vec<HostPattern>,
+    without_any: bool,
+}
+
+impl fmt::Debug for OuterProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OuterProxy")
+            .field("host", &self.host)
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
+}
+
+impl OuterProxy {
+    /// Reads `http://[user:password@]host[:port]` and a list of hosts that need no proxy.
+    pub(crate) fn parse(url: &str, without: &str) -> Option<Self> {
+        let rest = url.strip_prefix("http://").unwrap_or(url);
+        if rest.contains("://") {
+            return None;
+        }
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let (credentials, authority) = match authority.rsplit_once('@') {
+            Some((credentials, authority)) => {
+                let plain = Zeroizing::new(decode_percent(credentials));
+                (Some(Zeroizing::new(STANDARD.encode(plain.as_slice()))), authority)
+            }
+            None => (None, authority),
+        };
+        let target = Target::parse(authority).ok()?;
+        let words = || without.split([',', ' ']).map(str::trim).filter(|word| !word.is_empty());
+        let pattern = |word: &str| {
+            let suffix = word.strip_prefix("*.").or_else(|| word.strip_prefix('.'));
+            match suffix {
+                Some(suffix) => HostPattern::parse(&format!("*.{suffix}")),
+                // A bare name stands for all below it too, as other programs have it.
+                None => HostPattern::parse(&format!("*.{word}")).or_else(|_| HostPattern::parse(word)),
+            }
+            .ok()
+            .map(|(pattern, _)| pattern)
+        };
+        Some(Self {
+            host: target.host.to_string(),
+            port: target.port.unwrap_or(8080),
+            credentials,
+            without: words().filter_map(pattern).collect(),
+            without_any: words().any(|word| word == "*"),
+        })
+    }
+
+    /// Whether a target is reached through it. This machine's own services never are.
+    pub(crate) fn serves(&self, target: &Target) -> bool {
+        let own = target.host.is_inside();
+        let excepted = self.without_any || self.without.iter().any(|pattern| pattern.matches(&target.host));
+        !own && !excepted
+    }
+
+    /// A connection to the target through it.
+    pub(crate) async fn connect(&self, target: &Target) -> io::Result<TcpStream> {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        let mut stream = TcpStream::connect((host, self.port)).await?;
+        let _ = stream.set_nodelay(true);
+        let mut request = Zeroizing::new(format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n"));
+        if let Some(credentials) = &self.credentials {
+            request.push_str("Proxy-Authorization: Basic ");
+            request.push_str(credentials);
+            request.push_str("\r\n");
+        }
+        request.push_str("\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        read_answer(&mut stream).await?;
+        Ok(stream)
+    }
+}
+
+/// Reads the proxy's answer byte by byte, because what follows it is the target's own.
+async fn read_answer(stream: &mut TcpStream) -> io::Result<()> {
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        if answer.len() > 16 << 10 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the proxy's answer is too long"));
+        }
+        answer.push(stream.read_u8().await?);
+    }
+    let line = String::from_utf8_lossy(&answer);
+    let status = line.split_whitespace().nth(1).unwrap_or_default();
+    if line.starts_with("HTTP/1.") && status == "200" {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::ConnectionRefused, format!("the proxy answered {status}")))
+}
+
+fn decode_percent(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let hex = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                at += 3;
+            }
+            None => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::capability::Host;
+
+    fn host(text: &str) -> Target {
+        Target { host: Host::parse(text).unwrap(), port: Some(443) }
+    }
+
+    #[test]
+    fn a_proxy_is_read_and_shows_no_password() {
+        let proxy = OuterProxy::parse("http://me:p%40ss@proxy.example:3128/", "").unwrap();
+        assert_eq!((proxy.host.as_str(), proxy.port), ("proxy.example", 3128));
+        assert_eq!(proxy.credentials.as_deref().map(String::as_str), Some("bWU6cEBzcw=="));
+        assert!(!format!("{proxy:?}").contains("bWU6"));
+        assert!(OuterProxy::parse("socks5://x", "").is_none() && OuterProxy::parse("http://", "").is_none());
+    }
+
+    #[test]
+    fn exceptions_are_reached_directly() {
+        let proxy = OuterProxy::parse("proxy.example:1", ".corp.example, db.example,10.0.0.5").unwrap();
+        assert!(proxy.serves(&host("example.org")));
+        for direct in ["a.corp.example", "db.example", "x.db.example", "localhost", "127.0.0.1"] {
+            assert!(!proxy.serves(&host(direct)), "{direct}");
+        }
+        assert!(!OuterProxy::parse("p:1", "*").unwrap().serves(&host("example.org")));
+    }
+}

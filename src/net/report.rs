@@ -1,0 +1,162 @@
+//! What happened at the gateway: events for the audit, and refusals to be told at the end.
+//!
+//! Answers for bounding both. It leaves keeping events to the sink.
+//! Invariant: no event carries a body, a header's value or more of a target than its path.
+
+use super::bounds;
+use crate::audit::{Event, Sink};
+use crate::capability::Target;
+use crate::decide::Denial;
+use serde_json::{Map, Value, json};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Where the gateway tells what happens; shared by everything it serves.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    agent: Arc<str>,
+    sink: Arc<dyn Sink>,
+    kept: Arc<Mutex<Kept>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    refusals: Vec<Denial>,
+    /// Events that may still be told now, and since when.
+    tokens: f64,
+    since: Instant,
+    left_out: u64,
+}
+
+/// How something ended that took time and carried bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Passed {
+    /// Bytes from inside.
+    pub(crate) sent: u64,
+    /// Bytes from outside.
+    pub(crate) received: u64,
+    /// How long it took.
+    pub(crate) took: Duration,
+}
+
+impl Report {
+    pub(crate) fn new(agent: &str, sink: Arc<dyn Sink>) -> Self {
+        let kept = Kept {
+            refusals: Vec::new(),
+            tokens: f64::from(bounds::EVENTS_AT_ONCE),
+            since: Instant::now(),
+            left_out: 0,
+        };
+        Self { agent: agent.into(), sink, kept: Arc::new(Mutex::new(kept)) }
+    }
+
+    /// A name was asked for.
+    pub(crate) fn name(&self, name: &str, answer: &str) {
+        self.tell("name", json!({ "name": name, "answer": answer }));
+    }
+
+    /// A connection or request was refused.
+    pub(crate) fn refused(&self, kind: &'static str, denial: &Denial) {
+        {
+            let mut kept = self.kept();
+            let seen = kept.refusals.iter().any(|seen| seen.message == denial.message);
+            if !seen && kept.refusals.len() < bounds::REFUSALS {
+                kept.refusals.push(denial.clone());
+            }
+        }
+        self.tell(kind, json!({ "decision": "deny", "denial": denial.to_json() }));
+    }
+
+    /// A connection or request was refused for how it was made, whatever is granted.
+    pub(crate) fn malformed(&self, kind: &'static str, target: Option<&Target>, why: &str) {
+        let target = target.map(ToString::to_string);
+        self.tell(kind, json!({ "decision": "deny", "target": target, "malformed": why }));
+    }
+
+    /// A connection ended.
+    pub(crate) fn connection(&self, target: &Target, how: &str, passed: Passed, end: &str) {
+        let mut body = json!({ "decision": "allow", "target": target.to_string(), "how": how, "end": end });
+        add_passed(&mut body, passed);
+        self.tell("connection", body);
+    }
+
+    /// A request was answered.
+    pub(crate) fn request(&self, target: &Target, method: &str, path: &str, status: u16, passed: Passed) {
+        let path: String = path.split('?').next().unwrap_or_default().chars().take(512).collect();
+        let mut body = json!({
+            "decision": "allow", "target": target.to_string(), "method": method, "path": path, "status": status,
+        });
+        add_passed(&mut body, passed);
+        self.tell("request", body);
+    }
+
+    /// The refusals so far, each once.
+    pub(crate) fn refusals(&self) -> Vec<Denial> {
+        self.kept().refusals.clone()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Records an event unless too many came at once; those are counted.
+    fn tell(&self, kind: &'static str, body: Value) {
+        let left_out = {
+            let mut kept = self.kept();
+            let now = Instant::now();
+            let gained = now.duration_since(kept.since).as_secs_f64() * f64::from(bounds::EVENTS_PER_SECOND);
+            kept.tokens = (kept.tokens + gained).min(f64::from(bounds::EVENTS_AT_ONCE));
+            kept.since = now;
+            if kept.tokens < 1.0 {
+                kept.left_out += 1;
+                return;
+            }
+            kept.tokens -= 1.0;
+            std::mem::take(&mut kept.left_out)
+        };
+        let mut body = match body {
+            Value::Object(body) => body,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+                Map::new()
+            }
+        };
+        if left_out > 0 {
+            body.insert("left_out_before".to_owned(), json!(left_out));
+        }
+        // What is done about a sink that fails is for the sink and the configuration to say.
+        let _ = self.sink.record(Event { kind, agent: self.agent.to_string(), body });
+    }
+}
+
+fn add_passed(body: &mut Value, passed: Passed) {
+    body["sent"] = json!(passed.sent);
+    body["received"] = json!(passed.received);
+    body["duration_ms"] = json!(u64::try_from(passed.took.as_millis()).unwrap_or(u64::MAX));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[derive(Debug, Default)]
+    struct Count(AtomicUsize);
+
+    impl Sink for Count {
+        fn record(&self, _event: Event) -> std::io::Result<()> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_flood_is_counted_and_not_told_one_by_one() {
+        let sink = Arc::new(Count::default());
+        let report = Report::new("a", sink.clone());
+        for number in 0..50_000 {
+            report.name(&format!("n{number}.example"), "prohibited");
+        }
+        assert!(sink.0.load(Ordering::Relaxed) < 2 * bounds::EVENTS_AT_ONCE as usize);
+        assert!(report.kept().left_out > 0);
+    }
+}

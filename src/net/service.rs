@@ -1,0 +1,55 @@
+//! What every connection of one launch is served with.
+
+use super::authority::Authority;
+use super::bounds;
+use super::issuer;
+use super::names::{Resolver, Table};
+use super::outer_proxy::OuterProxy;
+use super::outer_tls::OuterTls;
+use super::relay::Meter;
+use super::report::Report;
+use super::secret::Secrets;
+use std::sync::{Arc, Mutex};
+use tokio::sync::Semaphore;
+
+/// The parts that serving needs, shared by all connections.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) authority: Authority,
+    pub(crate) report: Report,
+    pub(crate) resolver: Arc<Resolver>,
+    pub(crate) table: Arc<Mutex<Table>>,
+    pub(crate) secrets: Secrets,
+    pub(crate) outer_proxy: Option<OuterProxy>,
+    pub(crate) outer_tls: OuterTls,
+    /// Who answers for inspected hosts; none where nothing is ever inspected.
+    pub(crate) issuer: Option<Arc<issuer::Authority>>,
+    large: Arc<Semaphore>,
+}
+
+impl Service {
+    pub(crate) fn new(
+        authority: Authority,
+        report: Report,
+        secrets: Secrets,
+        outer_proxy: Option<OuterProxy>,
+        issuer: Option<Arc<issuer::Authority>>,
+    ) -> Self {
+        Self {
+            authority,
+            report,
+            resolver: Arc::new(Resolver::new()),
+            table: Arc::new(Mutex::new(Table::new(bounds::NAMES))),
+            secrets,
+            outer_proxy,
+            outer_tls: OuterTls::default(),
+            issuer,
+            large: Arc::new(Semaphore::new(bounds::LARGE_BUFFERS)),
+        }
+    }
+
+    /// A meter for a new connection.
+    pub(crate) fn meter(&self) -> Meter {
+        Meter::new(self.large.clone())
+    }
+}

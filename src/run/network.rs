@@ -1,0 +1,120 @@
+//! The network side of a launch: its gateway, and what the plan must know of it.
+
+use super::launch::RunError;
+use super::secrets::secrets;
+use crate::audit::Sink;
+use crate::decide::Denial;
+use crate::manifest::Proxy;
+use crate::net::{Gateway, Settings};
+use crate::plan::Outlet;
+use crate::policy::Policy;
+use sbx_platform::door::Porter;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Where systems keep the certificates they trust, in one file.
+const BUNDLES: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// Serves the network of one launch while it lasts.
+#[derive(Debug)]
+pub struct Network {
+    gateway: Gateway,
+    bundle: Option<Bundle>,
+    placeholders: Vec<(String, String)>,
+}
+
+/// A file that is gone when this is.
+#[derive(Debug)]
+struct Bundle(PathBuf);
+
+impl Drop for Bundle {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Network {
+    /// Prepares the network a policy holds; none when it holds none, and then nothing is made.
+    pub(super) fn of(policy: &Policy, audit: &Arc<dyn Sink>) -> Result<Option<Self>, RunError> {
+        if !Gateway::is_needed(policy) {
+            return Ok(None);
+        }
+        let secrets = secrets(policy)?;
+        let placeholders =
+            secrets.iter().map(|(name, secret)| (name.clone(), secret.placeholder.clone())).collect();
+        let settings = Settings::default()
+            .sink(audit.clone())
+            .secrets(secrets.into_iter().map(|(_, secret)| secret).collect())
+            .outer_proxy(outer_proxy(policy));
+        let gateway = Gateway::new(policy, settings).map_err(RunError::Network)?;
+        let bundle = gateway.trust().map(write_bundle).transpose().map_err(RunError::Network)?;
+        Ok(Some(Self { gateway, bundle, placeholders }))
+    }
+
+    /// What the plan must know.
+    pub(super) fn outlet(&self) -> Outlet {
+        let bundle = self.bundle.as_ref().map(|bundle| bundle.0.clone());
+        Outlet::new(bundle, self.placeholders.clone())
+    }
+
+    /// Who takes the doors.
+    pub(super) fn porter(&mut self) -> &mut dyn Porter {
+        &mut self.gateway
+    }
+
+    /// What was refused so far, each once.
+    #[must_use]
+    pub fn refused(&self) -> Vec<Denial> {
+        self.gateway.refused()
+    }
+}
+
+/// The caller's own proxy, when the configuration says to use one.
+fn outer_proxy(policy: &Policy) -> Option<(String, String)> {
+    let variable = |names: [&str; 2]| names.iter().find_map(|name| std::env::var(name).ok());
+    let without = || variable(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+    match policy.proxy()? {
+        Proxy::Environment => {
+            let url =
+                variable(["HTTPS_PROXY", "https_proxy"]).or_else(|| variable(["http_proxy", "HTTP_PROXY"]));
+            url.filter(|url| !url.is_empty()).map(|url| (url, without()))
+        }
+        Proxy::Url(url) => Some((url.clone(), without())),
+    }
+}
+
+/// Writes the certificates to trust inside: the launch's own authority, and those of the system.
+fn write_bundle(own: &str) -> io::Result<Bundle> {
+    let system = BUNDLES.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    let dirs = runtime.into_iter().chain([std::env::temp_dir()]);
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for dir in dirs {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = dir.join(format!("sbx-ca-{}-{number}.pem", std::process::id()));
+        // Left behind by a launch that was killed and had the same number.
+        let _ = std::fs::remove_file(&path);
+        match OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path) {
+            Ok(mut file) => {
+                let path = std::fs::canonicalize(&path).unwrap_or(path);
+                let bundle = Bundle(path);
+                file.write_all(own.as_bytes())?;
+                file.write_all(&system)?;
+                return Ok(bundle);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

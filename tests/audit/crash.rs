@@ -1,0 +1,172 @@
+//! Writers that are killed, cut short, held up or many.
+
+use crate::{State, add};
+use sbx::audit::{Event, Sink, entries};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A writer in a process of its own: this very test program, told to run only `writer`.
+fn spawn(state: &State, name: &str, events: u64, size: usize) -> Child {
+    Command::new(std::env::current_exe().expect("a name"))
+        .args(["--exact", "crash::writer", "--ignored", "--nocapture"])
+        .env("SBX_TEST_AUDIT", format!("{}|{name}|{events}|{size}", state.0.display()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a writer")
+}
+
+#[test]
+#[ignore = "the body of a writer process; the tests below start it"]
+fn writer() {
+    let order = std::env::var("SBX_TEST_AUDIT").expect("an order");
+    let parts: Vec<&str> = order.split('|').collect();
+    let (events, size): (u64, usize) = (parts[2].parse().unwrap(), parts[3].parse().unwrap());
+    let mut settings = sbx::manifest::AuditSettings::default();
+    settings.max_size = 4 << 20;
+    let log = sbx::audit::Log::new(parts[0].as_ref(), parts[1], settings);
+    for number in 0..events {
+        let body = json!({ "number": number, "text": "x".repeat(size) });
+        log.record(Event::new("launch", parts[1], body)).expect("recorded");
+    }
+}
+
+#[test]
+fn fifty_writers_at_once_lose_nothing() {
+    const WRITERS: usize = 50;
+    const EVENTS: u64 = 20;
+    let state = State::new();
+    let mut writers: Vec<Child> =
+        (0..WRITERS).map(|number| spawn(&state, &format!("w{number}"), EVENTS, 100)).collect();
+    for writer in &mut writers {
+        assert!(writer.wait().unwrap().success());
+    }
+    let verdict = state.verdict();
+    assert!(verdict.problems.is_empty() && verdict.notes.is_empty(), "{verdict:?}");
+    assert_eq!(verdict.lines, WRITERS as u64 * EVENTS);
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    let damaged = entries(&state.0, &mut |entry| {
+        let next = seen.entry(entry.agent.clone()).or_default();
+        assert_eq!(entry.body["number"], json!(*next), "{} out of order", entry.agent);
+        *next += 1;
+        Ok(())
+    });
+    assert_eq!(damaged.unwrap(), 0);
+    assert!(seen.len() == WRITERS && seen.values().all(|count| *count == EVENTS));
+}
+
+#[test]
+fn threads_of_one_process_share_a_log() {
+    let state = State::new();
+    let log = state.small(3000, 1000);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..50).for_each(|number| add(&log, number)));
+        }
+    });
+    let verdict = state.verdict();
+    assert!(verdict.problems.is_empty(), "{verdict:?}");
+    assert_eq!(verdict.lines, 400 + verdict.files as u64 - 1, "and one line for each new file");
+}
+
+#[test]
+fn a_writer_killed_at_any_moment_leaves_a_log_that_goes_on() {
+    let state = State::new();
+    add(&state.log(), 0);
+    let mut seed = 12345u64;
+    for round in 0..60 {
+        let mut writer = spawn(&state, "killed", u64::MAX, 50_000);
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let size = || std::fs::metadata(state.file()).map_or(0, |meta| meta.len());
+        let (before, begun) = (size(), Instant::now());
+        while size() == before && begun.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        std::thread::sleep(Duration::from_micros(seed >> 54));
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let verdict = state.verdict();
+        assert!(verdict.problems.is_empty(), "round {round}: {verdict:?}");
+        add(&state.log(), round);
+        let verdict = state.verdict();
+        assert!(verdict.problems.is_empty(), "round {round}: {verdict:?}");
+    }
+    assert!(state.verdict().lines > 120);
+}
+
+#[test]
+fn half_a_line_is_recognised_wherever_it_was_cut() {
+    let state = State::with(3);
+    let (text, head) = (state.text(), std::fs::read(state.head()).unwrap());
+    add(&state.log(), 4);
+    let line = state.text()[text.len()..].to_owned();
+    for cut in 0..line.len() {
+        std::fs::write(state.file(), format!("{text}{}", &line[..cut])).unwrap();
+        std::fs::write(state.head(), &head).unwrap();
+        let whole = cut + 1 == line.len();
+        let torn: &[&str] = if cut == 0 || whole { &[] } else { &["torn"] };
+        let behind: &[&str] = if whole { &["ahead"] } else { torn };
+        let found = || (state.codes(), state.notes());
+        assert_eq!(found(), (vec![], behind.to_vec()), "cut at {cut}, nobody came after");
+        add(&state.log(), 5);
+        assert_eq!(found(), (vec![], torn.to_vec()), "cut at {cut}, the next went on");
+    }
+}
+
+#[test]
+fn a_line_that_the_head_does_not_tell_of_is_taken_over() {
+    let state = State::with(3);
+    let head = std::fs::read(state.head()).unwrap();
+    add(&state.log(), 4);
+    std::fs::write(state.head(), head).unwrap();
+    assert_eq!((state.codes(), state.notes()), (vec![], vec!["ahead"]));
+    add(&state.log(), 5);
+    assert_eq!((state.codes(), state.notes()), (vec![], vec![]));
+    assert_eq!(state.verdict().lines, 5);
+}
+
+#[test]
+fn a_rotation_cut_short_is_finished() {
+    let state = State::with(3);
+    let head = std::fs::read(state.head()).unwrap();
+    std::fs::rename(state.file(), state.0.join("audit.000001.jsonl")).unwrap();
+    assert!(state.codes().is_empty(), "{:?}", state.verdict());
+    add(&state.log(), 4);
+    assert_eq!((state.codes(), state.verdict().lines), (vec![], 5));
+    std::fs::write(state.head(), head).unwrap();
+    assert_eq!((state.codes(), state.notes()), (vec![], vec!["ahead"]));
+    add(&state.log(), 5);
+    assert_eq!((state.codes(), state.verdict().lines), (vec![], 6));
+}
+
+#[test]
+fn a_writer_that_never_gives_up_its_turn_is_not_waited_for_long() {
+    let state = State::with(1);
+    let held = std::fs::File::options().read(true).write(true).open(state.head()).unwrap();
+    held.lock().unwrap();
+    let begun = Instant::now();
+    let error = state.log().record(Event::new("launch", "a", json!({}))).unwrap_err();
+    assert!(begun.elapsed() < Duration::from_secs(15));
+    assert!(error.to_string().contains("another writer has held it"), "{error}");
+    drop(held);
+    add(&state.log(), 2);
+    assert!(state.codes().is_empty());
+}
+
+#[test]
+fn a_log_that_is_no_file_is_an_error() {
+    let state = State::new();
+    std::fs::create_dir(state.file()).unwrap();
+    let error = state.log().record(Event::new("launch", "a", json!({}))).unwrap_err();
+    assert!(error.to_string().contains("cannot write to the audit log"), "{error}");
+    std::fs::remove_dir(state.file()).unwrap();
+    let mut plain = std::fs::File::create(state.0.join("file")).unwrap();
+    plain.write_all(b"x").unwrap();
+    let below =
+        sbx::audit::Log::new(&state.0.join("file/below"), "s", sbx::manifest::AuditSettings::default());
+    assert!(below.record(Event::new("launch", "a", json!({}))).is_err());
+}
