@@ -6,6 +6,7 @@ mod audit;
 mod authority;
 mod check;
 mod docs;
+mod doctor;
 mod edit;
 mod error;
 mod exec;
@@ -18,6 +19,7 @@ mod offers;
 mod quick;
 mod risk;
 mod schema;
+mod tools;
 mod ui;
 
 pub use error::CliError;
@@ -65,12 +67,17 @@ enum Command {
     /// Say what could go wrong with a shell text.
     #[command(subcommand)]
     Risk(risk::Risk),
+    /// Find out what works here, what does not, and what to do about it.
+    Doctor(doctor::Doctor),
     /// Show, count and verify what happened.
     #[command(subcommand)]
     Audit(audit::Audit),
     /// List skills, or say what one still needs.
     #[command(subcommand)]
     Skills(offers::Skills),
+    /// Name commands with checked values, and run them or leave them running.
+    #[command(subcommand)]
+    Tools(tools::Tools),
     /// Show what an agent may be given on the model provider's side.
     ProviderTools(offers::ProviderTools),
     /// Stand between clients and servers of the Model Context Protocol.
@@ -88,6 +95,9 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     sbx_platform::take_over(std::env::args_os());
+    if let Some(exit) = crate::run::act(std::env::args_os()) {
+        return exit;
+    }
     let Cli { style, command } = match parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
@@ -144,8 +154,10 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Check(command) => command.run(ui),
         Command::Explain(command) => command.run(ui),
         Command::Risk(command) => command.run(ui),
+        Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
+        Command::Tools(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),
         Command::Mcp(command) => command.run(ui),
         Command::Schema(command) => command.run(ui),

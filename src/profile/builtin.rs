@@ -24,6 +24,7 @@ pub const FILES: &[File] = files! { base:
     "base/protected.txt",
     "base/shared-hosts.txt",
     "commands/helpers.txt",
+    "doctor/install.txt",
     "mcp/actions.txt",
     "mcp/arguments.txt",
     "mcp/launchers.txt",
@@ -35,6 +36,7 @@ pub const FILES: &[File] = files! { base:
     "risk/places.txt",
     "risk/readers.txt",
     "risk/wrappers.txt",
+    "tools/evaluators.txt",
 };
 
 /// The rules of the risk layer, one file a group.
