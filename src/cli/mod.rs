@@ -17,6 +17,7 @@ mod mcp;
 mod new;
 mod offers;
 mod quick;
+mod risk;
 mod schema;
 mod tools;
 mod ui;
@@ -63,6 +64,9 @@ enum Command {
     Check(check::Check),
     /// Show the narrowing chain and what is left, as a receipt.
     Explain(explain::Explain),
+    /// Say what could go wrong with a shell text.
+    #[command(subcommand)]
+    Risk(risk::Risk),
     /// Find out what works here, what does not, and what to do about it.
     Doctor(doctor::Doctor),
     /// Show, count and verify what happened.
@@ -149,6 +153,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Agents(command) => command.run(ui),
         Command::Check(command) => command.run(ui),
         Command::Explain(command) => command.run(ui),
+        Command::Risk(command) => command.run(ui),
         Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
