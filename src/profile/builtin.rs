@@ -26,6 +26,7 @@ pub const FILES: &[File] = files! { base:
     "commands/helpers.txt",
     "mcp/actions.txt",
     "mcp/arguments.txt",
+    "mcp/clients.txt",
     "mcp/launchers.txt",
     "mcp/runtimes.txt",
     "mcp/servers.txt",
