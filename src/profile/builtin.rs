@@ -24,6 +24,7 @@ pub const FILES: &[File] = files! { base:
     "base/protected.txt",
     "base/shared-hosts.txt",
     "commands/helpers.txt",
+    "doctor/install.txt",
     "mcp/actions.txt",
     "mcp/arguments.txt",
     "mcp/clients.txt",
@@ -33,6 +34,7 @@ pub const FILES: &[File] = files! { base:
     "net/reads.txt",
     "net/trust.txt",
     "providers/tools.txt",
+    "tools/evaluators.txt",
 };
 
 /// The text of a built-in agent's record.
