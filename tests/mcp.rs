@@ -3,6 +3,7 @@
 //! Real peers are found below the directory named by `SBX_TEST_MCP`, which `scripts/test` makes.
 
 #![expect(unreachable_pub, reason = "the support module is shared by several test programs")]
+#![expect(clippy::unwrap_used, reason = "what a test needs and does not have should stop it")]
 
 #[path = "mcp/differential.rs"]
 mod differential;
