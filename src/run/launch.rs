@@ -7,10 +7,12 @@ use super::repositories::armed_repositories;
 use crate::audit::{Sink, new_session};
 use crate::decide::{Denial, Permit};
 use crate::plan::{Host, Invocation, LowerError, lower};
+use sbx_platform::door::{Doors, Porter};
 use sbx_platform::plan::Stdio;
 use sbx_platform::report::{Limit, Step};
 use sbx_platform::{Backend, Child, End, Outcome, Pipe, PlatformError};
 use serde_json::{Value, json};
+use std::io;
 use std::sync::Arc;
 
 /// A launch that ended, with what is worth saying about it.
@@ -80,8 +82,15 @@ pub fn run_on(
 ) -> Result<Ran, RunError> {
     let id = new_session();
     let agent = permit.policy().agent();
-    audit.record(record::launch(permit, &id, backend)).map_err(RunError::Audit)?;
-    let ran = carry_out(permit, invocation, backend, audit, host);
+    let mut telling = Telling {
+        tell: || audit.record(record::launch(permit, &id, backend)),
+        told: None,
+        network: Network::of(permit.policy(), audit)?,
+    };
+    let ran = carry_out(permit, invocation, backend, &mut telling, host);
+    // What did not even begin is told of too.
+    let told = telling.told.unwrap_or_else(|| (telling.tell)());
+    told.map_err(RunError::Audit)?;
     let events = match &ran {
         Ok(ran) => record::ended(agent, &id, &ran.outcome),
         Err(error) => vec![record::failed(agent, &id, error.exit_status(), &error.to_string())],
@@ -98,24 +107,43 @@ fn carry_out(
     permit: &Permit<'_>,
     invocation: &Invocation,
     backend: Option<Backend>,
-    audit: &Arc<dyn Sink>,
+    telling: &mut Telling<impl FnMut() -> io::Result<()>>,
     host: &dyn Host,
 ) -> Result<Ran, RunError> {
-    let mut network = Network::of(permit.policy(), audit)?;
-    let invocation = invocation.clone().outlet(network.as_ref().map(Network::outlet));
+    let invocation = invocation.clone().outlet(telling.network.as_ref().map(Network::outlet));
     let lowered = lower(permit, &invocation, host)?;
-    let porter = network.as_mut().map(Network::porter);
-    let outcome = match sbx_platform::launch(&lowered.plan, backend, porter) {
+    let outcome = match sbx_platform::launch(&lowered.plan, backend, Some(telling)) {
         // A program with threads has a launcher build the fence; what is captured comes back with the outcome.
         Err(PlatformError::Threads { .. }) if invocation.stdio == Stdio::Capture => {
-            let porter = network.as_mut().map(Network::porter);
-            sbx_platform::spawn(&lowered.plan, backend, [Pipe::Inherit; 3], porter)?.wait()?
+            telling.begun().map_err(RunError::Audit)?;
+            sbx_platform::spawn(&lowered.plan, backend, [Pipe::Inherit; 3], Some(telling))?.wait()?
         }
         other => other?,
     };
     let warnings = armed_repositories(&outcome.acts);
-    let refused = network.map(|network| network.refused()).unwrap_or_default();
+    let refused = telling.network.as_ref().map(Network::refused).unwrap_or_default();
     Ok(Ran { outcome, remarks: lowered.remarks, warnings, refused })
+}
+
+/// Tells of a launch while its fence is being built, and serves its network.
+struct Telling<T> {
+    tell: T,
+    /// What came of telling.
+    told: Option<io::Result<()>>,
+    network: Option<Network>,
+}
+
+impl<T: FnMut() -> io::Result<()>> Porter for Telling<T> {
+    fn begun(&mut self) -> io::Result<()> {
+        let told = (self.tell)();
+        let answer = if told.is_ok() { Ok(()) } else { Err(io::ErrorKind::Other.into()) };
+        self.told = Some(told);
+        answer
+    }
+
+    fn open(&mut self, doors: Doors) -> io::Result<()> {
+        self.network.as_mut().map_or(Ok(()), |network| network.porter().open(doors))
+    }
 }
 
 /// A command that was started and left running.
