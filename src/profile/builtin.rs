@@ -21,12 +21,15 @@ pub const FILES: &[File] = files! { base:
     "audit/redact.txt",
     "base/inert-git-keys.txt",
     "base/linux.txt",
+    "base/macos.txt",
     "base/protected.txt",
     "base/shared-hosts.txt",
     "commands/helpers.txt",
     "net/reads.txt",
     "net/trust.txt",
     "providers/tools.txt",
+    "seatbelt/base.txt",
+    "seatbelt/repository.txt",
 };
 
 /// The text of a built-in agent's record.

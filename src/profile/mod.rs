@@ -18,5 +18,5 @@ pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
 pub use providers::{Narrowing, ProviderTool, provider_tools};
 pub use reads::verb_of;
 pub use secrets::{SECRETS, SecretOption, SecretRules};
-pub use system::{Helper, HelperKind, SystemKind, helpers, inert_git_keys, system_view};
+pub use system::{Helper, HelperKind, System, SystemKind, helpers, inert_git_keys, system_view};
 pub use trust::{Trusted, trust};

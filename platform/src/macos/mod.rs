@@ -1,0 +1,16 @@
+//! The macOS backend.
+//!
+//! Answers for carrying out a plan with Seatbelt: [`seatbelt`] turns it into a profile, on every system, so that
+//! what a Mac would hold can be tested anywhere; the rest runs it, on macOS only. It leaves the choice of backend
+//! to the caller and the vocabulary to [`crate::plan`].
+//! Invariant: what a plan says reaches the kernel as one profile, before the command starts, and never changes.
+
+mod base;
+mod given;
+mod in_place;
+mod protect;
+mod sbpl;
+pub mod seatbelt;
+pub mod violations;
+
+pub use given::given;
