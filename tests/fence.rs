@@ -243,6 +243,75 @@ fn a_repository_that_stands_is_not_changed_by_moving_it_about() {
 }
 
 #[test]
+fn permissions_of_protected_files_stay_at_any_depth() {
+    let bench = Bench::new("modes");
+    bench.shell_line(
+        "git init -q . && git init -q deep/er && for r in . deep/er; do echo x > $r/.git/hooks/pre-push; \
+                      chmod 755 $r/.git/hooks/pre-push; done; echo y > plain",
+    );
+    bench.open_record("");
+    let run = bench.sh(
+        "for r in . deep/er; do chmod 644 $r/.git/hooks/pre-push; chmod 700 $r/.git/hooks; \
+         python3 -c 'import os,sys; os.fchmod(os.open(sys.argv[1],0),0o600)' $r/.git/hooks/pre-push; done; \
+         chmod 600 plain && python3 -c 'import os; os.fchmod(os.open(\"plain\",0),0o640)' && stat -c %a plain; \
+         git init -q new && cd new && git config core.filemode",
+    );
+    assert_eq!(run.stdout, "640\ntrue\n", "{}", run.stderr);
+    for repository in [".", "deep/er"] {
+        let modes =
+            bench.shell_line(&format!("stat -c %a {repository}/.git/hooks {repository}/.git/hooks/pre-push"));
+        assert_eq!(modes.stdout, "755\n755\n", "{repository}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn what_killed_launches_left_without_namespaces_is_swept() {
+    let bench = Bench::new("sweep");
+    bench.open_record("accept_degraded: [fs-hidden, fs-metadata, loopback, terminals, pid-hidden, private-tmp, exec-only, pids-limit, teardown-killed]\n");
+    let runtime = bench.subdir("runtime");
+    let launch = format!("XDG_RUNTIME_DIR={runtime} SBX exec --backend landlock --agent agent.yml --");
+    bench.shell_line(&format!("{launch} sleep 5 & sleep 0.5; ls {runtime} > before; kill -9 $!"));
+    assert!(bench.read("before").contains("sbx-scratch-"), "{}", bench.read("before"));
+    let run = bench.shell_line(&format!("{launch} true; ls {runtime}"));
+    assert_eq!(run.stdout, "", "{}", run.stderr);
+    let run = bench.shell_line(&format!("{launch} sh -c 'sleep 1; ls -d $TMPDIR' & {launch} true; wait"));
+    assert!(run.stdout.contains("sbx-scratch-"), "a live one was swept: {}", run.stderr);
+}
+
+#[test]
+fn a_full_disk_is_the_commands_own_trouble() {
+    let bench = Bench::new("full");
+    bench.open_record("");
+    let run = bench.sh("dd if=/dev/zero of=$TMPDIR/fill bs=1M 2>&1 | grep -c 'No space'; echo alive");
+    assert_eq!(run.stdout, "1\nalive\n", "{}", run.stderr);
+}
+
+#[test]
+fn a_launch_that_can_have_no_process_says_so_and_runs_nothing() {
+    let bench = Bench::new("nproc");
+    bench.open_record("");
+    // A user who may have no more processes: root is not held by that limit, so a user of its own is one.
+    let line = "prlimit --nproc=1 SBX exec --agent agent.yml -- echo ran";
+    let root = bench.shell_line("id -u").stdout.trim() == "0";
+    let run = if root {
+        bench.shell_line(&format!("chmod -R a+rwX .. && setpriv --reuid=64999 --clear-groups sh -c '{line}'"))
+    } else {
+        bench.shell_line(line)
+    };
+    assert!(run.stdout.is_empty() && run.stderr.contains("error:"), "{} {}", run.stdout, run.stderr);
+}
+
+#[test]
+fn processes_beyond_the_limit_fail_and_leave_the_launch_alive() {
+    let bench = Bench::new("pids");
+    bench.open_record("limits: {pids: 20}\n");
+    let run = bench.sh("i=0; while [ $i -lt 60 ]; do sleep 2.4321 & i=$((i+1)); done; echo alive");
+    assert!(run.stdout.contains("alive") || run.stderr.contains("fork"), "{} {}", run.stdout, run.stderr);
+    let left = bench.shell_line("sleep 0.3; pgrep -f 'sleep 2.4321$' | wc -l");
+    assert_eq!(left.stdout.trim(), "0", "processes were left behind");
+}
+
+#[test]
 fn a_command_that_has_run_is_never_run_again_by_another_backend() {
     let bench = Bench::new("again");
     bench.open_record("");

@@ -10,12 +10,16 @@
 
 #[path = "vectors/run.rs"]
 mod run;
+#[path = "vectors/tools.rs"]
+mod tools;
 
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    // Tools that are left running are started by a launcher, which is this program again.
+    sbx_platform::take_over(std::env::args_os());
     let mut tally = Tally::default();
     for file in files() {
         let text =

@@ -55,8 +55,17 @@ pub trait Inward: Send + Sync + std::fmt::Debug {
     fn connect(&self, port: u16) -> io::Result<TcpStream>;
 }
 
-/// Whoever serves the doors of a launch.
+/// Whoever attends a launch: is told that it has begun, and serves its doors if it has any.
 pub trait Porter {
+    /// The fence is being built; the command waits until this has returned. Called once, and what is done here
+    /// costs no time while the fence takes longer.
+    ///
+    /// # Errors
+    /// The launch is given up.
+    fn begun(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Takes the doors once, before the command starts; serves them from threads of its own.
     ///
     /// # Errors

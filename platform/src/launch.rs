@@ -69,6 +69,15 @@ pub fn probe() -> Result<Probe, PlatformError> {
     elsewhere::refuse((), None)
 }
 
+/// The Landlock level of this kernel, 0 for none.
+#[must_use]
+pub fn landlock() -> u32 {
+    #[cfg(target_os = "linux")]
+    return crate::linux::landlock::level();
+    #[cfg(not(target_os = "linux"))]
+    0
+}
+
 /// The user and group this process acts as.
 #[must_use]
 pub fn ids() -> (u32, u32) {
@@ -142,6 +151,12 @@ mod elsewhere {
 
         /// Ends everything at once.
         pub fn kill(&mut self) {
+            match self.never {}
+        }
+
+        /// Whether the launch ends within some time.
+        #[must_use]
+        pub fn ends_within(&self, _time: std::time::Duration) -> bool {
             match self.never {}
         }
 

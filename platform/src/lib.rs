@@ -19,6 +19,7 @@
 //! # Ok::<(), sbx_platform::PlatformError>(())
 //! ```
 
+pub mod attempt;
 pub mod backend;
 pub mod door;
 pub mod elf;
@@ -36,11 +37,13 @@ pub mod path;
 pub mod plan;
 pub mod probe;
 pub mod report;
+mod signals;
 pub mod text;
 
 pub use backend::{Backend, Enforcement, Guarantee};
 pub use error::PlatformError;
-pub use launch::{Child, Leash, ids, launch, probe, refused_calls, spawn, take_over};
+pub use launch::{Child, Leash, ids, landlock, launch, probe, refused_calls, spawn, take_over};
 pub use plan::{Pipe, Plan};
 pub use probe::Probe;
 pub use report::{End, Outcome};
+pub use signals::Signals;

@@ -116,6 +116,39 @@ pub(super) fn explanation() -> Value {
     ])
 }
 
+pub(super) fn doctor() -> Value {
+    let level = || json!({ "enum": ["fine", "note", "warning", "error"] });
+    let guarantee = object([
+        ("guarantee", text()),
+        ("state", json!({ "enum": ["held", "given", "missing", "broken"] })),
+        ("tried", text_or_null()),
+    ]);
+    let backend = object([
+        ("backend", text()),
+        ("works", flag()),
+        ("failure", text_or_null()),
+        ("guarantees", list(guarantee)),
+    ]);
+    let finding = object([
+        ("area", text()),
+        ("code", text()),
+        ("level", level()),
+        ("message", text()),
+        ("fix", strings()),
+        ("place", place()),
+    ]);
+    object([
+        ("level", level()),
+        ("kernel", text()),
+        ("landlock", json!({ "type": "integer" })),
+        ("container", text_or_null()),
+        ("wsl", json!({ "type": ["integer", "null"] })),
+        ("backends", list(backend)),
+        ("findings", list(finding)),
+        ("fixed", strings()),
+    ])
+}
+
 pub(super) fn audit_events() -> Value {
     list(object([
         ("seq", json!({ "type": "integer" })),

@@ -1,14 +1,14 @@
 //! `sbx exec`, `eval` and `shell`: run something behind an agent's fence.
 
+use super::fence::{Who, explain};
 use super::{CliError, Exit, Ui};
 use crate::audit::Sink;
 use crate::decide::{Decision, Denial, Request, decide};
 use crate::plan::Invocation;
-use crate::run::{Agent, Ran, RunError, Setting, audit, denied, exit_status, outcome_json, refused, run};
+use crate::run::{Agent, Ran, Setting, audit, denied, exit_status, outcome_json, refused, run};
 use clap::{Args, Subcommand};
-use sbx_platform::path::resolve;
+use sbx_platform::End;
 use sbx_platform::plan::Stdio;
-use sbx_platform::{Backend, End, Guarantee, PlatformError};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::File;
@@ -42,18 +42,8 @@ impl Launch {
 /// Who runs it, where and how.
 #[derive(Debug, Default, Args)]
 pub(super) struct Fence {
-    /// An agent's name, or the path of a record.
-    #[arg(long, short)]
-    pub(super) agent: String,
-    /// The working directory, within the agent's root.
-    #[arg(long = "in", value_name = "DIR")]
-    pub(super) dir: Option<PathBuf>,
-    /// How the fence is built: auto, native, bwrap or landlock.
-    #[arg(long, value_name = "NAME")]
-    pub(super) backend: Option<String>,
-    /// Do without a guarantee, by name; may be repeated.
-    #[arg(long = "allow-degraded", value_name = "NAME", value_delimiter = ',')]
-    allow_degraded: Vec<String>,
+    #[command(flatten)]
+    pub(super) who: Who,
     /// Write the exact outcome as one JSON line to this descriptor.
     #[arg(long, value_name = "N")]
     status_fd: Option<RawFd>,
@@ -156,13 +146,11 @@ impl Fence {
     ) -> Result<u8, CliError> {
         // The program ends with the launch; taking all this apart first would only delay its end.
         let setting = ManuallyDrop::new(Setting::from_env()?);
-        let agent = ManuallyDrop::new(setting.agent(&self.agent)?);
-        let backend = self.backend(&setting)?;
-        let accepted = self.accepted()?;
+        let agent = ManuallyDrop::new(setting.agent(&self.who.agent)?);
+        let backend = self.who.backend(&setting)?;
+        let accepted = self.who.accepted()?;
         self.check_descriptors()?;
-        let dir =
-            self.dir.as_ref().map_or_else(|| setting.facts.cwd.clone(), |dir| setting.facts.cwd.join(dir));
-        let request = ask(&agent)?.in_dir(resolve(&dir).unwrap_or(dir));
+        let request = ask(&agent)?.in_dir(self.who.directory(&setting));
         let log = audit(&setting);
         let permit = match decide(&agent.policy, &request) {
             Decision::Allow(permit) => permit,
@@ -217,29 +205,6 @@ impl Fence {
             }
         }
         Ok(())
-    }
-
-    fn backend(&self, setting: &Setting) -> Result<Option<Backend>, CliError> {
-        let name = self.backend.as_deref().or(setting.config.backend.as_deref()).unwrap_or("auto");
-        if name == "auto" {
-            return Ok(None);
-        }
-        Backend::from_name(name).map(Some).ok_or_else(|| {
-            CliError::new(format!("there is no backend `{name}` on this system"))
-                .hint("auto, native, bwrap or landlock; `auto` takes the strongest that works")
-        })
-    }
-
-    fn accepted(&self) -> Result<Vec<String>, CliError> {
-        let unknown = self.allow_degraded.iter().find(|name| Guarantee::from_name(name).is_none());
-        match unknown {
-            None => Ok(self.allow_degraded.clone()),
-            Some(name) => {
-                let names: Vec<&str> = Guarantee::ALL.iter().map(|guarantee| guarantee.name()).collect();
-                Err(CliError::new(format!("there is no guarantee `{name}`"))
-                    .hint(format!("they are {}", names.join(", "))))
-            }
-        }
     }
 
     fn report(&self, ui: &Ui, ran: &Ran, refused: &[Denial]) -> Result<u8, CliError> {
@@ -300,29 +265,4 @@ fn is_path_only(fdinfo: &str) -> bool {
     flags
         .and_then(|flags| u64::from_str_radix(flags.trim(), 8).ok())
         .is_some_and(|flags| flags & PATH_ONLY != 0)
-}
-
-/// Errors with what to do about them.
-fn explain(error: &RunError) -> CliError {
-    let cli = CliError::from_error(error);
-    match error {
-        RunError::Platform(PlatformError::Missing { missing, .. }) => {
-            let names: Vec<&str> = missing.iter().map(|guarantee| guarantee.name()).collect();
-            let told = missing
-                .iter()
-                .fold(cli, |cli, guarantee| cli.hint(format!("{guarantee}: {}", guarantee.meaning().trim())));
-            told.hint(format!(
-                "to do without: --allow-degraded={}, or `accept_degraded: [{}]` in the record",
-                names.join(","),
-                names.join(", ")
-            ))
-        }
-        RunError::Audit(_) => cli.hint(
-            "make room or set its permissions right; to run without a record: `audit: {on_failure: open}` in config.yml",
-        ),
-        RunError::Platform(PlatformError::NoBackend { .. }) => {
-            cli.hint("user namespaces, bubblewrap or Landlock would each do")
-        }
-        _ => cli,
-    }
 }

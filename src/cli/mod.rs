@@ -6,15 +6,19 @@ mod audit;
 mod authority;
 mod check;
 mod docs;
+mod doctor;
 mod edit;
 mod error;
 mod exec;
 mod exit;
 mod explain;
+mod fence;
+mod mcp;
 mod new;
 mod offers;
 mod quick;
 mod schema;
+mod tools;
 mod ui;
 
 pub use error::CliError;
@@ -59,14 +63,22 @@ enum Command {
     Check(check::Check),
     /// Show the narrowing chain and what is left, as a receipt.
     Explain(explain::Explain),
+    /// Find out what works here, what does not, and what to do about it.
+    Doctor(doctor::Doctor),
     /// Show, count and verify what happened.
     #[command(subcommand)]
     Audit(audit::Audit),
     /// List skills, or say what one still needs.
     #[command(subcommand)]
     Skills(offers::Skills),
+    /// Name commands with checked values, and run them or leave them running.
+    #[command(subcommand)]
+    Tools(tools::Tools),
     /// Show what an agent may be given on the model provider's side.
     ProviderTools(offers::ProviderTools),
+    /// Stand between clients and servers of the Model Context Protocol.
+    #[command(subcommand)]
+    Mcp(mcp::Mcp),
     /// Print JSON Schemas of what sbx reads and writes.
     Schema(schema::Schema),
     /// Print shell completions.
@@ -79,6 +91,9 @@ enum Command {
 #[must_use]
 pub fn main() -> ExitCode {
     sbx_platform::take_over(std::env::args_os());
+    if let Some(exit) = crate::run::act(std::env::args_os()) {
+        return exit;
+    }
     let Cli { style, command } = match parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
@@ -134,9 +149,12 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Agents(command) => command.run(ui),
         Command::Check(command) => command.run(ui),
         Command::Explain(command) => command.run(ui),
+        Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
+        Command::Tools(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),
+        Command::Mcp(command) => command.run(ui),
         Command::Schema(command) => command.run(ui),
         Command::Completions(command) => command.run(ui),
         Command::Man(command) => command.run(ui),

@@ -23,11 +23,11 @@ pub(super) fn read(args: impl Iterator<Item = OsString>) -> Option<Cli> {
                 continue;
             }
             "--in" => {
-                set(&mut fence.dir, plain(args.next())?.into())?;
+                set(&mut fence.who.dir, plain(args.next())?.into())?;
                 continue;
             }
             "--backend" => {
-                set(&mut fence.backend, plain(args.next())?)?;
+                set(&mut fence.who.backend, plain(args.next())?)?;
                 continue;
             }
             "--explain" => &mut fence.explain,
@@ -39,7 +39,7 @@ pub(super) fn read(args: impl Iterator<Item = OsString>) -> Option<Cli> {
             return None;
         }
     }
-    fence.agent = agent?;
+    fence.who.agent = agent?;
     let divided = take_word(&mut args, "--");
     let rest: Vec<OsString> = args.collect();
     let launch = match (command.to_str()?, rest.as_slice()) {

@@ -42,6 +42,8 @@ pub(super) enum What {
     Problems,
     /// An answer of `sbx explain`.
     Explanation,
+    /// An answer of `sbx doctor`.
+    Doctor,
     /// An answer of `sbx audit show`.
     AuditEvents,
     /// An answer of `sbx audit stats`.
@@ -81,6 +83,7 @@ pub(super) fn schema(what: What) -> Value {
         What::Grants => titled("sbx grants", answers::grants()),
         What::Problems => titled("sbx problems", answers::problems()),
         What::Explanation => titled("sbx explanation", answers::explanation()),
+        What::Doctor => titled("sbx doctor", answers::doctor()),
         What::AuditEvents => titled("sbx audit events", answers::audit_events()),
         What::AuditStats => titled("sbx audit statistics", answers::audit_stats()),
         What::AuditVerdict => titled("sbx audit verdict", answers::audit_verdict()),

@@ -73,6 +73,13 @@ impl Ui {
         let _ = writeln!(io::stderr().lock(), "{}", self.visible(text.as_ref().trim_end()));
     }
 
+    /// Says what is being done, on a terminal only; empty text takes it back.
+    pub fn progress(&self, text: &str) {
+        if io::stderr().is_terminal() && !self.json {
+            let _ = write!(io::stderr().lock(), "\r\u{1b}[2K{}", self.visible(text));
+        }
+    }
+
     /// A word in a risk's colour.
     #[must_use]
     pub fn by_risk(&self, risk: Risk, text: &str) -> String {

@@ -43,7 +43,7 @@ pub(crate) use config::{AUDIT_KEYS, BACKENDS, KEYS as CONFIG_KEYS};
 pub(crate) use mcp::KEYS as MCP_KEYS;
 pub(crate) use record::{MAX_AGENT_ID, is_agent_id};
 pub(crate) use render::record as render_record;
-pub(crate) use sections::RISK_KEYS;
+pub(crate) use sections::{RISK_KEYS, duration};
 pub(crate) use write::create as create_file;
 pub(crate) use yaml::parse as parse_yaml;
 

@@ -206,7 +206,7 @@ fn limits(node: &Node, problems: &mut Vec<Problem>) -> Limits {
 }
 
 /// Seconds, or a number with `ms`, `s`, `m` or `h`; more than nothing, and finite.
-fn duration(text: &str) -> Option<Duration> {
+pub(crate) fn duration(text: &str) -> Option<Duration> {
     let (number, unit) = split_unit(text);
     let factor = match unit {
         "ms" => 0.001,

@@ -4,4 +4,26 @@
 //! around the server to [`run`](crate::run).
 //! Invariant: nothing that comes over the protocol can change what is allowed.
 
+mod arguments;
+mod flight;
+
+mod gate;
+mod inquiry;
+mod listing;
+mod pins;
 pub mod protocol;
+mod recorder;
+mod resolve;
+mod rules;
+mod session;
+mod watch;
+mod wrap;
+
+pub use gate::{Gate, Passage, Teller, denial_result};
+pub use inquiry::{InquiryError, inquire};
+pub use pins::{LockError, LockFile, Pins, keep as keep_pins, pinned_part};
+pub use recorder::Recorder;
+pub use resolve::{ResolveError, Resolved, World, resolve};
+pub use rules::{Origin, Pinned, Rules};
+pub use session::{Session, SessionError};
+pub use wrap::{WrapError, decline};

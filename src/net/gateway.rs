@@ -206,12 +206,14 @@ fn start(service: Arc<Service>, doors: Doors, published: Vec<TcpListener>) -> io
     }
     let name_slots = Arc::new(Semaphore::new(bounds::NAME_STREAMS));
     for listener in doors.name_streams {
-        let stub = stub.clone();
+        let (stub, destinations) = (stub.clone(), destinations.clone());
         accept(listener, name_slots.clone(), move |stream| {
-            let stub = stub.clone();
+            let (stub, ours) = (stub.clone(), destinations.of(&stream).is_some());
             async move {
-                if let Ok(stream) = TcpStream::from_std(stream) {
-                    stub.serve_stream(stream).await;
+                match TcpStream::from_std(stream) {
+                    Ok(stream) if ours => stub.serve_stream(stream).await,
+                    Ok(stream) => super::flow::reset(stream),
+                    Err(_) => {}
                 }
             }
         })?;
@@ -233,10 +235,13 @@ fn start(service: Arc<Service>, doors: Doors, published: Vec<TcpListener>) -> io
     if let Some(listener) = doors.proxy {
         let service = service.clone();
         accept(listener, slots.clone(), move |stream| {
-            let service = service.clone();
+            // Without a network of its own the door stands on the host, where anybody can find it.
+            let (service, ours) = (service.clone(), destinations.of(&stream).is_some());
             async move {
-                if let Ok(stream) = TcpStream::from_std(stream) {
-                    service.serve_proxy(stream).await;
+                match TcpStream::from_std(stream) {
+                    Ok(stream) if ours => service.serve_proxy(stream).await,
+                    Ok(stream) => super::flow::reset(stream),
+                    Err(_) => {}
                 }
             }
         })?;

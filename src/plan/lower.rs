@@ -55,6 +55,21 @@ pub struct Invocation {
     pub outlet: Option<Outlet>,
     /// Scratch that outlives this command.
     pub private: Option<Private>,
+    /// What a permitted command that only fetches and starts another comes to.
+    pub entry: Option<Entry>,
+}
+
+/// What is run for a command, and what that is made of: for `npx package`, the interpreter and the package.
+///
+/// It is part of the command as its own file is: seen read-only, and executable as far as it is the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The file to execute.
+    pub program: PathBuf,
+    /// The words it is given.
+    pub argv: Vec<OsString>,
+    /// Directories and files it is made of, links followed.
+    pub parts: Vec<PathBuf>,
 }
 
 /// A directory made for the caller and shared by several commands: scratch with a name, named inside by
@@ -82,7 +97,15 @@ impl Invocation {
             trace: false,
             outlet: None,
             private: None,
+            entry: None,
         }
+    }
+
+    /// The same, running what the command comes to.
+    #[must_use]
+    pub fn entry(mut self, entry: Option<Entry>) -> Self {
+        self.entry = entry;
+        self
     }
 
     /// The same with scratch that outlives the command.
@@ -188,7 +211,10 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     let root = permit.grant().root.clone().ok_or(LowerError::NotACommand)?;
     let search = search_path(policy, host);
     let (program, argv, cwd) = command(permit, invocation, &root, &search, host)?;
-    let programs = Programs::of(policy, &cwd, &search, host);
+    let mut programs = Programs::of(policy, &cwd, &search, host);
+    if let Some(entry) = &invocation.entry {
+        programs.add(&entry.program, host);
+    }
     let mut places = Places::of(policy, host)?;
     if within(&root, &policy.facts().state_dir) {
         return Err(LowerError::Reserved(root));
@@ -221,6 +247,9 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     view.add_home_links(&places, &policy.facts().home, &scratch.home);
     if let Programs::Listed(parts) = &programs {
         view.add_listed(parts);
+    }
+    if let Some(entry) = &invocation.entry {
+        view.add_entry(&entry.parts, &places, &programs, host);
     }
     if let Some(outlet) = outlet {
         view.add_trust(network::trust(outlet, host));
@@ -283,6 +312,12 @@ fn command(
     };
     if host.kind(&cwd) != Some(Kind::Directory) {
         return Err(if cwd == root { LowerError::NoRoot(cwd) } else { LowerError::NoCwd(cwd) });
+    }
+    if let Some(entry) = &invocation.entry {
+        return match host.is_program(&entry.program) {
+            true => Ok((entry.program.clone(), entry.argv.clone(), cwd)),
+            false => Err(LowerError::NotExecutable(entry.program.clone())),
+        };
     }
     let name = argv.first().cloned().unwrap_or_default();
     let program = if name.as_encoded_bytes().contains(&b'/') {

@@ -16,5 +16,5 @@ mod protect;
 mod view;
 
 pub use host::{Host, Kind, Use};
-pub use lower::{Invocation, LowerError, Lowered, Private, lower};
+pub use lower::{Entry, Invocation, LowerError, Lowered, Private, lower};
 pub use network::{Outlet, PROXY_PORT};

@@ -46,6 +46,14 @@ pub(super) enum Programs {
 }
 
 impl Programs {
+    /// Adds a program that a listed command comes to.
+    pub(super) fn add(&mut self, program: &Path, host: &dyn Host) {
+        match self {
+            Self::Any => {}
+            Self::Listed(parts) => parts.add_program(program, host),
+        }
+    }
+
     /// What the agent's grants let a process in `cwd` execute.
     pub(super) fn of(policy: &Policy, cwd: &Path, search: &OsStr, host: &dyn Host) -> Self {
         let here = |capability| policy.held(capability).filter(|grant| grant.allows_cwd(Some(cwd)));

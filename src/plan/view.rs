@@ -78,6 +78,29 @@ impl View {
         }
     }
 
+    /// What the command itself is made of, where it is not seen already: read-only, and code.
+    pub(super) fn add_entry(
+        &mut self,
+        parts: &[PathBuf],
+        places: &Places,
+        programs: &Programs,
+        host: &dyn Host,
+    ) {
+        let runs = *programs == Programs::Any;
+        let system = |part: &Path| system_view().any(|(path, _)| within(part, Path::new(path)));
+        let granted = |part: &Path| places.iter().any(|(place, _)| within(part, place));
+        for part in parts {
+            // Where only listed programs run, what is seen already is seen without its code.
+            if runs && (system(part) || granted(part)) {
+                continue;
+            }
+            self.bind(part, Access::ReadOnly, Code::Allowed);
+            let execute = if runs { Rights::EXECUTE } else { Rights::NONE };
+            let list = if host.kind(part) == Some(Kind::Directory) { Rights::LIST } else { Rights::NONE };
+            self.right(part, READ | list | execute);
+        }
+    }
+
     /// `/proc`, `/dev`, private scratch and a small `/etc`.
     pub(super) fn add_scratch(&mut self, home: &Path, size: u64, code: Code, identity: &Account) {
         let tmpfs = |dest: &Path, mode| MountOp::Tmpfs { dest: dest.to_path_buf(), size, mode, code };

@@ -7,7 +7,7 @@ use super::attenuate::covers_grant;
 use super::grant::Grant;
 use super::resolve::{Policy, narrow_limits};
 use crate::capability::{Capability, Family, Scope, ScopeKey, Spec};
-use crate::manifest::Limits;
+use crate::manifest::{EnvRule, Limits};
 use std::path::Path;
 
 /// What of a policy is to be left.
@@ -19,6 +19,8 @@ pub struct Narrowing {
     pub hosts: Vec<String>,
     /// Variables of the environment.
     pub env: Vec<String>,
+    /// Variables that the agent's own record names for what is run.
+    pub own_env: Vec<String>,
     /// Limits beside the agent's own; the tighter stands.
     pub limits: Limits,
     /// Whether ports stay published.
@@ -58,6 +60,11 @@ impl Policy {
         }
         self.with_grants(grants, |sections| {
             sections.env.retain(|rule| rule.name == "PATH" || to.env.contains(&rule.name));
+            for name in &to.own_env {
+                if !sections.env.iter().any(|rule| rule.name == *name) {
+                    sections.env.push(EnvRule { name: name.clone(), inject: None });
+                }
+            }
             if !to.listens {
                 sections.listen.clear();
             }

@@ -127,13 +127,21 @@ impl Policy {
 
     /// This policy with other grants and sections; for narrowing only.
     pub(super) fn with_grants(&self, grants: Vec<Grant>, change: impl FnOnce(&mut Sections)) -> Self {
-        let mut policy = Self::assemble(&self.agent, grants, self.chain.clone(), &self.facts);
-        policy.sections = self.sections.clone();
-        change(&mut policy.sections);
-        policy.limits = self.limits.clone();
-        policy.accept_degraded.clone_from(&self.accept_degraded);
-        policy.record.clone_from(&self.record);
-        policy
+        let mut sections = self.sections.clone();
+        change(&mut sections);
+        // Every field by name: a new one must not be forgotten here.
+        Self {
+            agent: self.agent.clone(),
+            index: Index::new(&grants),
+            grants,
+            chain: self.chain.clone(),
+            sections,
+            limits: self.limits.clone(),
+            accept_degraded: self.accept_degraded.clone(),
+            facts: self.facts.clone(),
+            record: self.record.clone(),
+            proxy: self.proxy.clone(),
+        }
     }
 
     /// This policy with other limits; for narrowing only.

@@ -25,11 +25,18 @@ pub const FILES: &[File] = files! { base:
     "base/protected.txt",
     "base/shared-hosts.txt",
     "commands/helpers.txt",
+    "doctor/install.txt",
+    "mcp/actions.txt",
+    "mcp/arguments.txt",
+    "mcp/launchers.txt",
+    "mcp/runtimes.txt",
+    "mcp/servers.txt",
     "net/reads.txt",
     "net/trust.txt",
     "providers/tools.txt",
     "seatbelt/base.txt",
     "seatbelt/repository.txt",
+    "tools/evaluators.txt",
 };
 
 /// The text of a built-in agent's record.

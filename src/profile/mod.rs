@@ -3,7 +3,9 @@
 //! Invariant: every file under `profiles/` is registered here; a test says so.
 
 mod builtin;
+mod evaluators;
 mod hosts;
+mod mcp;
 mod protected;
 mod providers;
 mod reads;
@@ -13,10 +15,12 @@ mod table;
 mod trust;
 
 pub use builtin::{BUILTIN_AGENTS, FILES, File, agent};
+pub use evaluators::{Evaluation, Evaluator, evaluator};
 pub use hosts::is_public_suffix;
+pub use mcp::{McpAction, McpLauncher, McpPreset, mcp_launchers, mcp_needs};
 pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
 pub use providers::{Narrowing, ProviderTool, provider_tools};
 pub use reads::verb_of;
 pub use secrets::{SECRETS, SecretOption, SecretRules};
-pub use system::{Helper, HelperKind, System, SystemKind, helpers, inert_git_keys, system_view};
+pub use system::{Helper, HelperKind, System, SystemKind, helpers, inert_git_keys, install, system_view};
 pub use trust::{Trusted, trust};

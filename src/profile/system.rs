@@ -74,6 +74,15 @@ pub fn helpers(of: &str) -> impl Iterator<Item = Helper> {
     })
 }
 
+const INSTALL: &str = include_str!("../../profiles/doctor/install.txt");
+static INSTALL_ROWS: [[&str; 2]; count(INSTALL)] = rows(INSTALL);
+
+/// How bubblewrap is installed on a distribution, from `profiles/doctor/install.txt`.
+#[must_use]
+pub fn install(distribution: &str) -> Option<&'static str> {
+    INSTALL_ROWS.iter().find(|[id, _]| *id == distribution).map(|[_, command]| *command)
+}
+
 const GIT_KEYS: &str = include_str!("../../profiles/base/inert-git-keys.txt");
 static GIT_KEY_ROWS: [[&str; 1]; count(GIT_KEYS)] = rows(GIT_KEYS);
 

@@ -7,9 +7,12 @@ use super::repositories::armed_repositories;
 use crate::audit::{Sink, new_session};
 use crate::decide::{Denial, Permit};
 use crate::plan::{Host, Invocation, LowerError, lower};
+use sbx_platform::door::{Doors, Porter};
+use sbx_platform::plan::Stdio;
 use sbx_platform::report::{Limit, Step};
 use sbx_platform::{Backend, Child, End, Outcome, Pipe, PlatformError};
 use serde_json::{Value, json};
+use std::io;
 use std::sync::Arc;
 
 /// A launch that ended, with what is worth saying about it.
@@ -63,10 +66,31 @@ pub fn run(
     backend: Option<Backend>,
     audit: &Arc<dyn Sink>,
 ) -> Result<Ran, RunError> {
+    run_on(permit, invocation, backend, audit, &Live)
+}
+
+/// The same, with other answers about the machine: a caller's environment that is not this process's own.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_on(
+    permit: &Permit<'_>,
+    invocation: &Invocation,
+    backend: Option<Backend>,
+    audit: &Arc<dyn Sink>,
+    host: &dyn Host,
+) -> Result<Ran, RunError> {
     let id = new_session();
     let agent = permit.policy().agent();
-    audit.record(record::launch(permit, &id, backend)).map_err(RunError::Audit)?;
-    let ran = carry_out(permit, invocation, backend, audit);
+    let mut telling = Telling {
+        tell: || audit.record(record::launch(permit, &id, backend)),
+        told: None,
+        network: Network::of(permit.policy(), audit)?,
+    };
+    let ran = carry_out(permit, invocation, backend, &mut telling, host);
+    // What did not even begin is told of too.
+    let told = telling.told.unwrap_or_else(|| (telling.tell)());
+    told.map_err(RunError::Audit)?;
     let events = match &ran {
         Ok(ran) => record::ended(agent, &id, &ran.outcome),
         Err(error) => vec![record::failed(agent, &id, error.exit_status(), &error.to_string())],
@@ -83,16 +107,43 @@ fn carry_out(
     permit: &Permit<'_>,
     invocation: &Invocation,
     backend: Option<Backend>,
-    audit: &Arc<dyn Sink>,
+    telling: &mut Telling<impl FnMut() -> io::Result<()>>,
+    host: &dyn Host,
 ) -> Result<Ran, RunError> {
-    let mut network = Network::of(permit.policy(), audit)?;
-    let invocation = invocation.clone().outlet(network.as_ref().map(Network::outlet));
-    let lowered = lower(permit, &invocation, &Live)?;
-    let porter = network.as_mut().map(Network::porter);
-    let outcome = sbx_platform::launch(&lowered.plan, backend, porter)?;
+    let invocation = invocation.clone().outlet(telling.network.as_ref().map(Network::outlet));
+    let lowered = lower(permit, &invocation, host)?;
+    let outcome = match sbx_platform::launch(&lowered.plan, backend, Some(telling)) {
+        // A program with threads has a launcher build the fence; what is captured comes back with the outcome.
+        Err(PlatformError::Threads { .. }) if invocation.stdio == Stdio::Capture => {
+            telling.begun().map_err(RunError::Audit)?;
+            sbx_platform::spawn(&lowered.plan, backend, [Pipe::Inherit; 3], Some(telling))?.wait()?
+        }
+        other => other?,
+    };
     let warnings = armed_repositories(&outcome.acts);
-    let refused = network.map(|network| network.refused()).unwrap_or_default();
+    let refused = telling.network.as_ref().map(Network::refused).unwrap_or_default();
     Ok(Ran { outcome, remarks: lowered.remarks, warnings, refused })
+}
+
+/// Tells of a launch while its fence is being built, and serves its network.
+struct Telling<T> {
+    tell: T,
+    /// What came of telling.
+    told: Option<io::Result<()>>,
+    network: Option<Network>,
+}
+
+impl<T: FnMut() -> io::Result<()>> Porter for Telling<T> {
+    fn begun(&mut self) -> io::Result<()> {
+        let told = (self.tell)();
+        let answer = if told.is_ok() { Ok(()) } else { Err(io::ErrorKind::Other.into()) };
+        self.told = Some(told);
+        answer
+    }
+
+    fn open(&mut self, doors: Doors) -> io::Result<()> {
+        self.network.as_mut().map_or(Ok(()), |network| network.porter().open(doors))
+    }
 }
 
 /// A command that was started and left running.
@@ -103,12 +154,16 @@ pub struct Started {
     pub child: Child,
     /// What serves its network; to be kept until the command has ended.
     pub network: Option<Network>,
+    /// The name under which its launch is recorded.
+    pub id: String,
 }
 
 /// Starts a permitted command in a launcher process of its own, with pipes, and returns at once.
 ///
+/// Its launch is recorded, under the name that is returned; its end is for whoever waits for it to record.
+///
 /// # Errors
-/// When the command cannot be carried out here, or no launcher can be started.
+/// When the command cannot be carried out here, it cannot be recorded, or no launcher can be started.
 pub fn start(
     permit: &Permit<'_>,
     invocation: &Invocation,
@@ -117,12 +172,31 @@ pub fn start(
     stdio: [Pipe; 3],
     audit: &Arc<dyn Sink>,
 ) -> Result<Started, RunError> {
+    let id = new_session();
     let mut network = Network::of(permit.policy(), audit)?;
     let invocation = invocation.clone().outlet(network.as_ref().map(Network::outlet));
     let lowered = lower(permit, &invocation, host)?;
+    audit.record(record::launch(permit, &id, backend)).map_err(RunError::Audit)?;
     let porter = network.as_mut().map(Network::porter);
     let child = sbx_platform::spawn(&lowered.plan, backend, stdio, porter)?;
-    Ok(Started { child, network })
+    Ok(Started { child, network, id })
+}
+
+/// Records how a started command ended.
+///
+/// # Errors
+/// When it cannot be recorded.
+pub fn record_end(
+    agent: &str,
+    id: &str,
+    ended: &Result<Outcome, PlatformError>,
+    audit: &dyn Sink,
+) -> std::io::Result<()> {
+    let events = match ended {
+        Ok(outcome) => record::ended(agent, id, outcome),
+        Err(error) => vec![record::failed(agent, id, 125, &error.to_string())],
+    };
+    events.into_iter().try_for_each(|event| audit.record(event))
 }
 
 /// The status a shell would see: the command's own, 128+n for a signal, 124 for a time limit, 125 when the

@@ -59,3 +59,40 @@ impl Host for Live {
         std::env::var_os(name)
     }
 }
+
+/// The machine as it is, with a caller's environment in place of this process's own.
+#[derive(Clone, Debug, Default)]
+pub struct LiveFor {
+    /// The caller's variables.
+    pub variables: std::collections::BTreeMap<String, OsString>,
+}
+
+impl Host for LiveFor {
+    fn kind(&self, path: &Path) -> Option<Kind> {
+        Live.kind(path)
+    }
+
+    fn real(&self, path: &Path) -> Option<PathBuf> {
+        Live.real(path)
+    }
+
+    fn names(&self, directory: &Path) -> Vec<OsString> {
+        Live.names(directory)
+    }
+
+    fn few_names(&self, directory: &Path) -> Option<Vec<OsString>> {
+        Live.few_names(directory)
+    }
+
+    fn is_program(&self, path: &Path) -> bool {
+        Live.is_program(path)
+    }
+
+    fn needed(&self, program: &Path) -> Vec<(PathBuf, Use)> {
+        Live.needed(program)
+    }
+
+    fn variable(&self, name: &str) -> Option<OsString> {
+        self.variables.get(name).cloned()
+    }
+}

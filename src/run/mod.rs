@@ -1,5 +1,6 @@
 //! sbx in the live world: who is asking, where, with which configuration, and running what is permitted.
 
+mod acts;
 mod explain;
 mod launch;
 mod live;
@@ -7,11 +8,14 @@ mod network;
 mod record;
 mod repositories;
 mod secrets;
+pub mod session;
 mod setting;
+pub mod tools;
 
+pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
 pub use explain::refused;
-pub use launch::{Ran, RunError, Started, exit_status, outcome_json, run, start};
-pub use live::Live;
+pub use launch::{Ran, RunError, Started, exit_status, outcome_json, record_end, run, run_on, start};
+pub use live::{Live, LiveFor};
 pub use network::Network;
 pub use record::{allowed, audit, denied};
 pub use repositories::armed_repositories;

@@ -12,6 +12,7 @@ use crate::policy::fingerprint;
 use sbx_platform::report::{Act, Verb};
 use sbx_platform::{Backend, End, Outcome};
 use serde_json::{Value, json};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,6 +24,10 @@ const MOST: usize = 20;
 /// The audit log of this user; whoever does something on an agent's behalf records it there.
 #[must_use]
 pub fn audit(setting: &Setting) -> Arc<Log> {
+    // A launch hides the directory from its command, for which it must be there before the first event is.
+    if !setting.facts.state_dir.is_dir() {
+        let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&setting.facts.state_dir);
+    }
     Arc::new(Log::new(&setting.facts.state_dir, session(), setting.config.audit))
 }
 

@@ -64,18 +64,25 @@ impl Setting {
     /// # Errors
     /// When home or working directory are unknown, or the configuration is broken.
     pub fn from_env() -> Result<Self, SettingError> {
+        Self::at(&env::current_dir().map_err(SettingError::Cwd)?)
+    }
+
+    /// The setting of this process, as if it worked in another directory.
+    ///
+    /// # Errors
+    /// When home is unknown, or the configuration is broken.
+    pub fn at(cwd: &Path) -> Result<Self, SettingError> {
         let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = absolute("HOME").ok_or(SettingError::Home)?;
         let home = sbx_platform::path::resolve(&home).unwrap_or(home);
-        let cwd = env::current_dir().map_err(SettingError::Cwd)?;
         let own = |name, usual| {
             let dir = absolute(name).unwrap_or_else(|| home.join(usual)).join("sbx");
             sbx_platform::path::resolve(&dir).unwrap_or(dir)
         };
         let config_dir = own("XDG_CONFIG_HOME", ".config");
         let state_dir = own("XDG_STATE_HOME", ".local/state");
-        let project = project_of(&cwd, &home, Path::exists);
-        let facts = Facts::new(home).at(&cwd).project(project).config_dir(config_dir).state_dir(state_dir);
+        let project = project_of(cwd, &home, Path::exists);
+        let facts = Facts::new(home).at(cwd).project(project).config_dir(config_dir).state_dir(state_dir);
         Self::with_facts(facts)
     }
 

@@ -53,6 +53,7 @@ codes! {
         IgnoredKey "ignored_key" "a top-level key is not one that sbx reads",
         RootClamped "root_clamped" "a root lies outside the level above it and was narrowed to that",
         ProtectedPath "protected_path" "a grant names a protected path",
+        BadTool "bad_tool" "a tool's definition is not of its form",
         NotAgent "not_agent" "the record is not of class agent",
     }
 }

@@ -14,14 +14,14 @@ type Outcome = Result<(), String>;
 /// Runs a vector; none when its group is not built yet.
 pub(crate) fn run(group: &str, vector: &Value) -> Option<Outcome> {
     let built = match group {
-        "language" | "decide" | "attenuation" | "doctor" | "net" => true,
+        "language" | "decide" | "attenuation" | "doctor" | "net" | "tools" => true,
         "mcp" => vector["area"] == "tool_pattern",
         _ => false,
     };
     if !built {
         return None;
     }
-    let got = observe(vector);
+    let got = if group == "tools" { crate::tools::observe(vector) } else { observe(vector) };
     Some(compare(&vector["expect"], &got))
 }
 
@@ -370,6 +370,7 @@ fn compare(expect: &Value, got: &Value) -> Outcome {
                 let whole = &got[key.trim_end_matches("_include")];
                 set(whole).is_superset(&set(wanted))
             }
+            "argv" | "child_words" | "value" => wanted == &got[key],
             _ if wanted.is_array() => set(wanted) == set(&got[key]),
             _ => wanted == &got[key],
         };

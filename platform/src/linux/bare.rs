@@ -7,11 +7,9 @@
 //! out of reach rather than shown.
 
 use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::PlatformError;
@@ -20,6 +18,7 @@ use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
 use crate::linux::native::hold_on;
 use crate::linux::net;
+use crate::linux::scratch::Scratch;
 use crate::linux::stage::Stage;
 use crate::linux::supervise::Started;
 use crate::linux::sys::process::{self, Fork};
@@ -32,43 +31,6 @@ const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 
 /// A path inside, and what stands for it on the host, if anything does.
 type Shown = (PathBuf, Option<PathBuf>);
-
-/// Private directories that stand for the plan's private file systems; removed when dropped.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    dirs: Vec<PathBuf>,
-}
-
-impl Scratch {
-    /// A new directory, in the user's run-time directory if there is one: that is memory and goes with the session.
-    fn add(&mut self) -> io::Result<PathBuf> {
-        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir());
-        let base = runtime.unwrap_or_else(std::env::temp_dir);
-        for attempt in 0..100 {
-            let dir = base.join(format!("sbx-{}-{attempt}", process::own_pid()));
-            match fs::DirBuilder::new().mode(0o700).create(&dir) {
-                Ok(()) => {
-                    self.dirs.push(dir.clone());
-                    return Ok(dir);
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::Error::from_raw_os_error(libc::EEXIST))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        for dir in &self.dirs {
-            // Mostly nothing was left in it, which is found out by trying.
-            if fs::remove_dir(dir).is_err() {
-                let _ = fs::remove_dir_all(dir);
-            }
-        }
-    }
-}
 
 /// The plan in host terms: rights on host paths, and variables that point at private directories.
 ///
@@ -260,8 +222,9 @@ mod tests {
             Place { path: "/usr/lib".into(), rights: read },
         ];
         plan.env = vec![("TMPDIR".into(), "/tmp".into()), ("PATH".into(), "/usr/bin:/bin".into())];
-        let (host, scratch) = translate(&plan).unwrap();
-        let tmp = scratch.dirs[0].clone();
+        let (host, _scratch) = translate(&plan).unwrap();
+        let tmp = PathBuf::from(&host.env[0].1);
+        assert!(tmp.is_dir());
         let place = |path: &str, rights| Place { path: path.into(), rights };
         assert_eq!(
             host.rights,
@@ -273,7 +236,6 @@ mod tests {
                 place("/usr/lib", read),
             ]
         );
-        assert_eq!(host.env[0].1, tmp.as_os_str());
         assert_eq!(host.env[1].1, "/usr/bin:/bin");
     }
 }

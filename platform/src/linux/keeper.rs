@@ -145,9 +145,12 @@ impl Keeper {
     }
 }
 
-/// Whether a port may be reached from outside: any in a network of one's own, else only the launch's own.
-fn serves(broker: Option<&Broker<'_>>, six: bool, port: u16) -> bool {
-    broker.and_then(Broker::behalf).is_none_or(|behalf| behalf.serves(six, port))
+/// The port that is reached from outside: any in a network of one's own, else only those of the launch itself.
+fn serves(broker: Option<&Broker<'_>>, six: bool, port: u16) -> Option<u16> {
+    match broker.and_then(Broker::behalf) {
+        Some(behalf) => behalf.serves(six, port),
+        None => Some(port),
+    }
 }
 
 fn watch(fd: i32) -> libc::pollfd {

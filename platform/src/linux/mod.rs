@@ -19,6 +19,7 @@ mod native;
 mod net;
 pub(crate) mod probe;
 mod relay;
+mod scratch;
 pub(crate) mod seccomp;
 mod sources;
 pub(crate) mod spawn;
@@ -37,6 +38,7 @@ use crate::linux::bare::Children;
 use crate::linux::cgroup::Group;
 use crate::linux::net::{Here, Host, Kit};
 use crate::linux::probe::Facts;
+use crate::linux::scratch::Scratch;
 use crate::linux::stage::{Stage, Surroundings};
 use crate::linux::supervise::Finished;
 use crate::linux::sys::{process, signal};
@@ -63,7 +65,7 @@ pub(crate) fn launch(
     host: Option<&mut dyn Host>,
 ) -> Result<Outcome, PlatformError> {
     alone()?;
-    let mut reception = Reception { host, opened: false };
+    let mut reception = Reception { host, told: false, opened: false };
     reception.suits(plan)?;
     if let Some(backend) = backend {
         return launch_behind(plan, backend, leash, &mut reception);
@@ -115,9 +117,10 @@ fn is_closed_inside(outcome: &Outcome) -> bool {
         )
 }
 
-/// Whoever is handed the doors, and whether that has happened.
+/// Whoever attends, and what has happened there.
 struct Reception<'h> {
     host: Option<&'h mut dyn Host>,
+    told: bool,
     opened: bool,
 }
 
@@ -130,6 +133,14 @@ impl Reception<'_> {
             }),
             (Network::Gateway(_), Some(_)) | (Network::None, _) => Ok(()),
         }
+    }
+
+    /// Tells that the launch has begun, once, however many backends are tried.
+    fn begun(&mut self, plan: &Plan) -> Result<(), PlatformError> {
+        let Some(host) = self.host.as_mut().filter(|_| !self.told) else { return Ok(()) };
+        self.told = true;
+        let program = plan.program.display().to_string();
+        host.begun().map_err(|error| PlatformError::on("begin the launch of", program, error))
     }
 
     fn open(&mut self, plan: &Plan, kit: Kit) -> Result<(), PlatformError> {
@@ -169,12 +180,17 @@ fn launch_behind(
         Backend::Landlock => bare::start(plan, prepare()?, arranged.ends, &door)?,
     };
     drop(door);
+    let begun_well = reception.begun(plan);
+    if backend == Backend::Landlock {
+        // While the command gets under way there is time for what others could not do.
+        Scratch::sweep();
+    }
     let mut open = |kit: Kit| {
         // Only now is it known how connections come to the doors, and so what holds.
         enforcement = promise(plan, backend, landlock, group.as_ref(), Some(kit.way))?;
         reception.open(plan, kit)
     };
-    let finished = supervise::wait(plan, started, &signals, leash, arranged.relays, &mut open)?;
+    let finished = supervise::wait(plan, started, &signals, leash, arranged.relays, begun_well, &mut open)?;
     if let Some((children, spared)) = brood {
         children.kill(&spared);
     }

@@ -77,6 +77,12 @@ impl Child {
         self.leash.take().map(Leash)
     }
 
+    /// Whether the launch ends within some time, so that [`Child::wait`] will not take long.
+    #[must_use]
+    pub fn ends_within(&self, time: std::time::Duration) -> bool {
+        fd::readable_within(self.status.as_raw_fd(), time)
+    }
+
     /// Waits until nothing of the launch is left.
     ///
     /// # Errors
@@ -190,7 +196,8 @@ fn run_own(words: &[OsString], fds: &[(OwnedFd, RawFd)], keep: &[RawFd]) -> io::
         env: vec![std::ptr::null()],
         moves: high.iter().map(|(from, to)| (from.as_raw_fd(), *to)).collect(),
         keep: keep.to_vec(),
-        mask: held.before(),
+        // Whoever collects wishes to end does so for itself, not for what it starts.
+        mask: signal::without(held.before(), &[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]),
         failure: 0,
     };
     let mut stack = vec![0_u128; STACK / size_of::<u128>()];

@@ -56,7 +56,6 @@ pub(crate) struct Stage {
     trace: bool,
     brood: Option<Children>,
     /// Whether somebody must have taken the sockets of the network first.
-    awaits_go: bool,
     mask: libc::sigset_t,
 }
 
@@ -97,7 +96,6 @@ impl Stage {
             behalf: None,
             trace: plan.trace,
             brood: None,
-            awaits_go: matches!(plan.network, Network::Gateway(_)),
             mask,
         })
     }
@@ -112,9 +110,7 @@ impl Stage {
     pub(crate) fn run(mut self, line: OwnedFd, mut stdio: [OwnedFd; 3], inward: Option<OwnedFd>) -> ! {
         let mut early = Vec::new();
         let started = self.confine(&line, &mut stdio).and_then(|()| {
-            if self.awaits_go {
-                early = await_go(&line);
-            }
+            early = await_go(&line);
             let _ = socket::send(line.as_fd(), &Message::Starting.encode(), None);
             self.start(&stdio)
         });
@@ -206,7 +202,7 @@ impl Stage {
     }
 }
 
-/// Waits until somebody serves the network; the signals that came meanwhile. Leaves with the supervisor.
+/// Waits for the word to start; the signals that came meanwhile. Leaves with the supervisor.
 fn await_go(line: &OwnedFd) -> Vec<u8> {
     let mut early = Vec::new();
     loop {

@@ -93,6 +93,7 @@ pub(crate) fn wait(
     signals: &signal::Collected,
     leash: Option<&OwnedFd>,
     relays: Vec<Relay>,
+    begun: Result<(), PlatformError>,
     open: &mut dyn FnMut(Kit) -> Result<(), PlatformError>,
 ) -> Result<Finished, PlatformError> {
     let deadline = plan.limits.wall.map(|wall| Instant::now() + wall);
@@ -117,8 +118,11 @@ pub(crate) fn wait(
         starting: false,
         acts: Vec::new(),
     };
-    if let Some(kit) = watch.started.kit.take() {
-        watch.open_doors(kit);
+    match (begun, watch.started.kit.take()) {
+        (Err(error), _) => watch.give_up(error),
+        (Ok(()), Some(kit)) => watch.open_doors(kit),
+        (Ok(()), None) if watch.awaits_doors => {}
+        (Ok(()), None) => watch.let_go(),
     }
     let outcome = watch.run();
     if outcome.is_err() {
@@ -227,12 +231,20 @@ impl Watch<'_> {
     fn open_doors(&mut self, kit: Kit) {
         self.awaits_doors = false;
         match (self.open)(kit) {
-            Ok(()) => drop(socket::send(self.started.line.as_fd(), GO, None)),
-            Err(error) => {
-                self.given_up = Some(error);
-                self.kill();
-            }
+            Ok(()) => self.let_go(),
+            Err(error) => self.give_up(error),
         }
+    }
+
+    /// Lets the command start.
+    fn let_go(&self) {
+        let _ = socket::send(self.started.line.as_fd(), GO, None);
+    }
+
+    /// Ends everything before the command has started.
+    fn give_up(&mut self, error: PlatformError) {
+        self.given_up = Some(error);
+        self.kill();
     }
 
     fn meaning(&self, status: c_int) -> End {

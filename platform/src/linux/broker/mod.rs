@@ -9,6 +9,7 @@
 
 mod caller;
 mod listener;
+mod mode;
 mod network;
 mod perform;
 mod protect;
@@ -131,6 +132,10 @@ fn dispatch(hands: &mut Hands<'_>, call: &Call, caller: &Caller<'_>) -> std::io:
         "unlink" => hands.unlink(caller, here, a(0), 0),
         "unlinkat" => hands.unlink(caller, a(0) as c_int, a(1), a(2) as c_int),
         "rmdir" => hands.unlink(caller, here, a(0), libc::AT_REMOVEDIR),
+        "chmod" => hands.chmod(caller, here, a(0), a(1) as u32, 0),
+        "fchmodat" => hands.chmod(caller, a(0) as c_int, a(1), a(2) as u32, 0),
+        "fchmodat2" => hands.chmod(caller, a(0) as c_int, a(1), a(2) as u32, a(3) as c_int),
+        "fchmod" => hands.fchmod(caller, a(0) as c_int, a(1) as u32),
         "umask" => {
             hands.forget_masks();
             Ok(Done::Continue)

@@ -108,7 +108,7 @@ impl<'p> Hands<'p> {
     }
 
     /// Follows links in the last part until there are none; also says what lies there.
-    fn last(
+    pub(super) fn last(
         &self,
         caller: &Caller<'_>,
         mut spot: Spot,
@@ -343,6 +343,11 @@ impl<'p> Hands<'p> {
         check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), spot.name.as_ptr(), flags) })?;
         self.own.removed(&spot.path);
         Ok(Done::Nothing)
+    }
+
+    /// Whether the permissions of what lies at `path` may be changed.
+    pub(super) fn may_change_mode(&self, path: &Path) -> bool {
+        self.protected.allows_mode(path, &self.own)
     }
 
     fn guard(&self, path: &Path, change: Change) -> io::Result<()> {

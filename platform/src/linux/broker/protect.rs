@@ -168,6 +168,18 @@ impl Protected {
             && self.place_allows(path, change)
     }
 
+    /// Whether the permissions of what lies at `path` may be changed: not those of what was there before, and
+    /// freely in what the launch made itself, whose content is looked at anyway.
+    pub(super) fn allows_mode(&self, path: &Path, own: &Own) -> bool {
+        let refused = |relation| match relation {
+            Relation::Within => true,
+            Relation::Above | Relation::AboveNew | Relation::New(_) => false,
+        };
+        !self.paths.iter().any(|kept| path.starts_with(kept))
+            && !self.names_at(path, own, Change::Write).into_iter().any(refused)
+            && self.place_allows(path, Change::Write)
+    }
+
     /// Whether the place `path` lies in has the right for `change`.
     fn place_allows(&self, path: &Path, change: Change) -> bool {
         let right = match change {

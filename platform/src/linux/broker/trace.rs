@@ -69,7 +69,8 @@ fn names(call: &Call) -> Vec<(i32, u64)> {
         "link" => vec![(here, a(1))],
         "linkat" => vec![(a(2) as i32, a(3))],
         "renameat" | "renameat2" => vec![(a(0) as i32, a(1))],
-        "umask" => Vec::new(),
+        "fchmodat" | "fchmodat2" => vec![(a(0) as i32, a(1))],
+        "umask" | "fchmod" => Vec::new(),
         _ => vec![(here, a(0))],
     }
 }

@@ -32,6 +32,10 @@ pub(crate) struct Behalf {
     /// The address the plan tells of, and the door behind it.
     proxy: Option<(SocketAddr, SocketAddr)>,
     services: Vec<SocketAddr>,
+    /// Ports that somebody outside listens on for the command, so that it cannot have them itself.
+    published: Vec<u16>,
+    /// Ports that were given for others: what was given, and what was asked for.
+    given: Vec<(u16, u16)>,
     own: Vec<Own>,
     /// The kernel's lists of sockets, to see whether a listener is still there.
     lists: Vec<OwnedFd>,
@@ -41,6 +45,8 @@ pub(crate) struct Behalf {
 #[derive(Debug)]
 struct Own {
     address: SocketAddr,
+    /// The port it was meant for.
+    meant: u16,
     /// Whether it was meant for every address.
     wide: bool,
     inode: u64,
@@ -71,8 +77,17 @@ pub(crate) fn prepare(gateway: &Gateway) -> io::Result<(Kit, Behalf, Option<Owne
     let lists = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
         .filter_map(|list| fd::open(fd::cwd(), &c_path(Path::new(list)).ok()?, libc::O_RDONLY, 0).ok());
-    let (services, lists) = (gateway.services.clone(), lists.collect());
-    let behalf = Behalf { book, streams, names, proxy, services, own: Vec::new(), lists };
+    let behalf = Behalf {
+        book,
+        streams,
+        names,
+        proxy,
+        services: gateway.services.clone(),
+        published: gateway.published.clone(),
+        given: Vec::new(),
+        own: Vec::new(),
+        lists: lists.collect(),
+    };
     Ok((Kit { way: Way::OnBehalf, parts }, behalf, inner))
 }
 
@@ -122,9 +137,12 @@ impl Behalf {
     }
 
     /// Gives `socket` an address of this host's loopback.
-    pub(crate) fn bind(&self, socket: &OwnedFd, asked: SocketAddr) -> io::Result<()> {
+    pub(crate) fn bind(&mut self, socket: &OwnedFd, asked: SocketAddr) -> io::Result<()> {
         let six = stream_family(socket)?;
         let ip = asked.ip().to_canonical();
+        if self.published.contains(&asked.port()) && (ip.is_unspecified() || ip.is_loopback()) {
+            return self.bind_published(socket.as_raw_fd(), six, asked.port());
+        }
         if ip.is_unspecified() {
             return bind_wide(socket.as_raw_fd(), six, asked.port());
         }
@@ -132,6 +150,19 @@ impl Behalf {
             return Err(errno(libc::EACCES));
         }
         inet::bind(socket.as_raw_fd(), asked)
+    }
+
+    /// Gives another port for one that is published, and remembers for which.
+    fn bind_published(&mut self, raw: RawFd, six: bool, asked: u16) -> io::Result<()> {
+        if self.own.iter().any(|own| own.meant == asked && self.is_listening(own.inode)) {
+            return Err(errno(libc::EADDRINUSE));
+        }
+        bind_somewhere(raw, six)?;
+        if self.given.len() == OWN_MAX {
+            self.given.remove(0);
+        }
+        self.given.push((inet::local(raw)?.port(), asked));
+        Ok(())
     }
 
     /// Lets `socket` listen, and remembers that it does.
@@ -153,19 +184,23 @@ impl Behalf {
         if self.own.len() == OWN_MAX {
             self.own.remove(0);
         }
-        self.own.push(Own { address, wide, inode: fd::stat(raw)?.st_ino });
+        let meant = self.given.iter().rev().find(|(given, _)| *given == address.port());
+        let meant = meant.map_or(address.port(), |(_, asked)| *asked);
+        self.own.push(Own { address, meant, wide, inode: fd::stat(raw)?.st_ino });
         Ok(())
     }
 
-    /// Whether the launch itself listens on `port` of that family.
-    pub(crate) fn serves(&self, six: bool, port: u16) -> bool {
+    /// The port of this host behind `port` of the launch, if it listens there in that family.
+    pub(crate) fn serves(&self, six: bool, port: u16) -> Option<u16> {
         let ip: IpAddr = if six { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
-        self.listener(SocketAddr::new(ip, port)).is_some_and(|own| own.address.is_ipv6() == six)
+        let own = self.listener(SocketAddr::new(ip, port))?;
+        (own.address.is_ipv6() == six).then(|| own.address.port())
     }
 
     /// The listener of the launch behind `asked`, if it is still the one that was remembered.
     fn listener(&self, asked: SocketAddr) -> Option<&Own> {
-        let fits = |own: &&Own| own.address == asked || own.wide && own.address.port() == asked.port();
+        let port = |own: &Own| asked.port() == own.meant || asked.port() == own.address.port();
+        let fits = |own: &&Own| port(own) && (own.wide || own.address.ip() == asked.ip());
         self.own.iter().find(fits).filter(|own| self.is_listening(own.inode))
     }
 
@@ -265,7 +300,8 @@ mod tests {
 
     #[test]
     fn a_socket_is_bound_to_loopback_only() {
-        let (_, mut behalf, _) = prepare(&Gateway::default()).unwrap();
+        let gateway = Gateway { published: vec![7], ..Gateway::default() };
+        let (_, mut behalf, _) = prepare(&gateway).unwrap();
         let to = |text: &str| text.parse::<SocketAddr>().unwrap();
         let socket = inet::unconnected(false).unwrap();
         let refused = behalf.bind(&socket, to("192.0.2.1:0")).unwrap_err();
@@ -273,10 +309,17 @@ mod tests {
         behalf.bind(&socket, to("0.0.0.0:0")).unwrap();
         let bound = inet::local(socket.as_raw_fd()).unwrap();
         assert!(bound.ip().is_loopback());
-        assert!(!behalf.serves(false, bound.port()));
+        assert_eq!(behalf.serves(false, bound.port()), None);
         behalf.listen(&socket, 1).unwrap();
-        assert!(behalf.serves(false, bound.port()));
+        assert_eq!(behalf.serves(false, bound.port()), Some(bound.port()));
         drop(socket);
-        assert!(!behalf.serves(false, bound.port()));
+        assert_eq!(behalf.serves(false, bound.port()), None);
+        let published = inet::unconnected(true).unwrap();
+        behalf.bind(&published, to("[::]:7")).unwrap();
+        behalf.listen(&published, 1).unwrap();
+        let given = inet::local(published.as_raw_fd()).unwrap().port();
+        assert_eq!(behalf.serves(false, 7), Some(given));
+        let second = behalf.bind(&inet::unconnected(false).unwrap(), to("127.0.0.1:7")).unwrap_err();
+        assert_eq!(second.raw_os_error(), Some(libc::EADDRINUSE));
     }
 }

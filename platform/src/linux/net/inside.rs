@@ -26,35 +26,50 @@ pub(crate) fn arrange(gateway: &Gateway) -> Result<(Kit, Option<OwnedFd>), Setup
         errno: number(error),
     };
     route::make_everything_local().map_err(|error| fail("routes", &error))?;
-    let mut kit = redirected().map_err(|error| fail("listener", &error))?;
-    if kit.is_none() {
-        kit = Some(per_port(gateway).map_err(|error| fail("listeners", &error))?);
-    }
-    let mut kit = kit.unwrap_or(Kit { way: Way::PerPort, parts: Vec::new() });
-    names(&mut kit).map_err(|error| fail("name sockets", &error))?;
-    for address in &gateway.services {
-        // A listener of that port on every address is one for this address too.
-        let covered = kit.way == Way::PerPort && gateway.ports.contains(&address.port());
-        if !covered {
-            let listener = listen(*address).map_err(|error| fail(&format!("service {address}"), &error))?;
-            kit.parts.push((Part::Service, listener));
+    // What has a port by agreement comes before what takes any.
+    let mut parts = named(gateway).map_err(|error| fail("own listeners", &error))?;
+    let way = match redirected().map_err(|error| fail("listener", &error))? {
+        Some(listeners) => {
+            parts.extend(listeners);
+            parts.extend(names().map_err(|error| fail("name sockets", &error))?);
+            parts.extend(name_streams().map_err(|error| fail("name listeners", &error))?);
+            Way::Redirected
         }
-    }
-    if let Some(port) = gateway.proxy {
-        let listener = listen((Ipv4Addr::LOCALHOST, port).into()).map_err(|error| fail("proxy", &error))?;
-        kit.parts.push((Part::Proxy, listener));
-    }
+        None => {
+            // A listener of that port on every address is one for this address too.
+            parts.retain(|(part, listener)| {
+                let port = || inet::local(listener.as_raw_fd()).map_or(0, |address| address.port());
+                *part != Part::Service || !gateway.ports.contains(&port())
+            });
+            parts.extend(per_port(gateway).map_err(|error| fail("listeners", &error))?);
+            Way::PerPort
+        }
+    };
     let mut inner = None;
     if !gateway.published.is_empty() {
         let (ours, theirs) = socket::pair().map_err(|error| fail("line", &error))?;
-        kit.parts.push((Part::Inward, ours));
+        parts.push((Part::Inward, ours));
         inner = Some(theirs);
     }
-    Ok((kit, inner))
+    Ok((Kit { way, parts }, inner))
+}
+
+/// The proxy, and one listener for each service of the host.
+fn named(gateway: &Gateway) -> io::Result<Vec<(Part, OwnedFd)>> {
+    let mut parts = Vec::new();
+    if let Some(port) = gateway.proxy {
+        parts.push((Part::Proxy, listen((Ipv4Addr::LOCALHOST, port).into())?));
+    }
+    for (at, address) in gateway.services.iter().enumerate() {
+        if !gateway.services[..at].contains(address) {
+            parts.push((Part::Service, listen(*address)?));
+        }
+    }
+    Ok(parts)
 }
 
 /// One listener for everything, and the rules that lead there; `None` where the kernel has no such rules.
-fn redirected() -> io::Result<Option<Kit>> {
+fn redirected() -> io::Result<Option<Vec<(Part, OwnedFd)>>> {
     let first = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let port = first.local_addr()?.port();
     let mut parts = vec![(Part::Stream, widen(first)?)];
@@ -62,35 +77,49 @@ fn redirected() -> io::Result<Option<Kit>> {
     if let Ok(second) = listen((Ipv6Addr::LOCALHOST, port).into()) {
         parts.push((Part::Stream, second));
     }
-    Ok(rules::redirect(port).ok().map(|()| Kit { way: Way::Redirected, parts }))
+    Ok(rules::redirect(port).ok().map(|()| parts))
 }
 
-/// A listener on every address for each port that may be asked for.
-fn per_port(gateway: &Gateway) -> io::Result<Kit> {
+/// A listener on every address for each port that may be asked for, and for names by stream. Names by datagram
+/// are asked of the loopback address: an answer from any other would have to say where it was asked.
+fn per_port(gateway: &Gateway) -> io::Result<Vec<(Part, OwnedFd)>> {
+    let mut ports = gateway.ports.clone();
+    ports.sort_unstable();
+    ports.dedup();
+    ports.retain(|port| *port != NAMES && Some(*port) != gateway.proxy);
     let mut parts = Vec::new();
-    for port in gateway.ports.iter().filter(|port| **port != NAMES) {
-        parts.push((Part::Stream, listen_everywhere(*port)?));
+    for port in ports {
+        parts.push((Part::Stream, listen_everywhere(port)?));
     }
-    Ok(Kit { way: Way::PerPort, parts })
+    parts.push((Part::NameStream, listen_everywhere(NAMES)?));
+    parts.extend(names()?);
+    Ok(parts)
 }
 
 fn listen_everywhere(port: u16) -> io::Result<OwnedFd> {
     listen((Ipv6Addr::UNSPECIFIED, port).into()).or_else(|_| listen((Ipv4Addr::UNSPECIFIED, port).into()))
 }
 
-fn names(kit: &mut Kit) -> io::Result<()> {
+/// Where names are asked for by stream on the loopback addresses; the newer one only where there is one.
+fn name_streams() -> io::Result<Vec<(Part, OwnedFd)>> {
+    let mut parts = vec![(Part::NameStream, listen((Ipv4Addr::LOCALHOST, NAMES).into())?)];
+    let second = listen((Ipv6Addr::LOCALHOST, NAMES).into());
+    parts.extend(second.ok().map(|listener| (Part::NameStream, listener)));
+    Ok(parts)
+}
+
+/// The same by datagram.
+fn names() -> io::Result<Vec<(Part, OwnedFd)>> {
     let datagrams = |address: SocketAddr| -> io::Result<OwnedFd> {
         let socket = UdpSocket::bind(address)?;
         inet::widen_receive_buffer(socket.as_raw_fd());
         Ok(socket.into())
     };
-    kit.parts.push((Part::Names, datagrams((Ipv4Addr::LOCALHOST, NAMES).into())?));
-    kit.parts.push((Part::NameStream, listen((Ipv4Addr::LOCALHOST, NAMES).into())?));
+    let first: SocketAddr = (Ipv4Addr::LOCALHOST, NAMES).into();
     let second: SocketAddr = (Ipv6Addr::LOCALHOST, NAMES).into();
-    if let (Ok(socket), Ok(listener)) = (datagrams(second), listen(second)) {
-        kit.parts.extend([(Part::Names, socket), (Part::NameStream, listener)]);
-    }
-    Ok(())
+    let mut parts = vec![(Part::Names, datagrams(first)?)];
+    parts.extend(datagrams(second).ok().map(|socket| (Part::Names, socket)));
+    Ok(parts)
 }
 
 pub(super) fn listen(address: SocketAddr) -> io::Result<OwnedFd> {

@@ -16,6 +16,8 @@ use crate::linux::sys::{errno, inet, number, socket};
 const PATIENCE: i32 = 5_000;
 /// A question: the family and the port.
 const QUESTION: usize = 3;
+/// An answer: the error and the port.
+const ANSWER: usize = 6;
 
 /// The outer end.
 #[derive(Debug)]
@@ -27,15 +29,17 @@ impl Line {
         Ok(Self(Mutex::new(line)))
     }
 
-    /// A socket of the inner network that may be connected to `port`.
-    fn socket(&self, six: bool, port: u16) -> io::Result<OwnedFd> {
+    /// A socket of the inner network, and the port there that stands for `port`.
+    fn socket(&self, six: bool, port: u16) -> io::Result<(OwnedFd, u16)> {
         let line = self.0.lock().map_err(|_| errno(libc::EIO))?;
         let [low, high] = port.to_le_bytes();
         socket::send(line.as_fd(), &[u8::from(six), low, high], None)?;
-        let mut answer = [0; 4];
-        match socket::receive(line.as_fd(), &mut answer, 0)? {
-            (4, Some(made)) => Ok(made),
-            (4, None) => Err(errno(i32::from_le_bytes(answer))),
+        let mut answer = [0; ANSWER];
+        let received = socket::receive(line.as_fd(), &mut answer, 0)?;
+        let [code @ .., low, high] = answer;
+        match received {
+            (ANSWER, Some(made)) => Ok((made, u16::from_le_bytes([low, high]))),
+            (ANSWER, None) => Err(errno(i32::from_le_bytes(code))),
             _ => Err(errno(libc::EPIPE)),
         }
     }
@@ -44,7 +48,7 @@ impl Line {
 impl Inward for Line {
     fn connect(&self, port: u16) -> io::Result<TcpStream> {
         let to = |six: bool| {
-            let socket = self.socket(six, port)?;
+            let (socket, port) = self.socket(six, port)?;
             let address: SocketAddr =
                 if six { (Ipv6Addr::LOCALHOST, port).into() } else { (Ipv4Addr::LOCALHOST, port).into() };
             inet::connect_within(&socket, address, PATIENCE)?;
@@ -57,19 +61,21 @@ impl Inward for Line {
     }
 }
 
-/// The inner end: answers one question. `may` tells whether a port may be reached.
-pub(crate) fn answer(line: &OwnedFd, may: impl FnOnce(bool, u16) -> bool) -> io::Result<()> {
+/// The inner end: answers one question. `find` tells which port stands for the one asked for.
+pub(crate) fn answer(line: &OwnedFd, find: impl FnOnce(bool, u16) -> Option<u16>) -> io::Result<()> {
     let mut question = [0; QUESTION];
     let (length, _) = socket::receive(line.as_fd(), &mut question, libc::MSG_DONTWAIT)?;
     if length != QUESTION {
         return Err(errno(libc::EPIPE));
     }
     let (six, port) = (question[0] == 1, u16::from_le_bytes([question[1], question[2]]));
-    let made = if may(six, port) { inet::unconnected(six) } else { Err(errno(libc::ECONNREFUSED)) };
-    let (code, made) = match made {
-        Ok(made) => (0, Some(made)),
-        Err(error) => (number(&error), None),
+    let made = find(six, port)
+        .ok_or_else(|| errno(libc::ECONNREFUSED))
+        .and_then(|found| Ok((inet::unconnected(six)?, found)));
+    let (code, port, made) = match made {
+        Ok((made, found)) => (0, found, Some(made)),
+        Err(error) => (number(&error), 0, None),
     };
-    let raw = made.as_ref().map(AsRawFd::as_raw_fd);
-    socket::send(line.as_fd(), &i32::to_le_bytes(code), raw)
+    let bytes = [i32::to_le_bytes(code).as_slice(), &u16::to_le_bytes(port)].concat();
+    socket::send(line.as_fd(), &bytes, made.as_ref().map(AsRawFd::as_raw_fd))
 }

@@ -33,6 +33,11 @@ pub(crate) const GO: &[u8] = b"G";
 pub(crate) trait Host {
     /// Takes them; the command starts when this has succeeded.
     fn take(&mut self, kit: Kit) -> io::Result<()>;
+
+    /// Hears that the fence is being built; the command starts when this has succeeded.
+    fn begun(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A porter in this process.
@@ -41,6 +46,10 @@ pub(crate) struct Here<'p>(pub(crate) &'p mut dyn Porter);
 impl Host for Here<'_> {
     fn take(&mut self, kit: Kit) -> io::Result<()> {
         self.0.open(kit.into_doors()?)
+    }
+
+    fn begun(&mut self) -> io::Result<()> {
+        self.0.begun()
     }
 }
 

@@ -249,7 +249,7 @@ mod tests {
             assert_eq!(openat(flags), NOTIFY, "flags {flags:o}");
         }
         assert_eq!(openat(0o101 | 0o4000), NOTIFY);
-        for number in [82, 264, 316, 86, 265, 88, 266, 83, 258, 85, 76] {
+        for number in [82, 264, 316, 86, 265, 88, 266, 83, 258, 85, 76, 90, 91, 268, 452] {
             assert_eq!(ask(watched, Arch::X86_64, number, &[]), NOTIFY, "call {number}");
         }
         assert_eq!(ask(watched, Arch::X86_64, 87, &[]), ALLOW);

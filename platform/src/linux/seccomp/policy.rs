@@ -82,6 +82,9 @@ const MAKING_NAMES: [(&str, u32); 3] = [("creat", 1), ("mkdir", 1), ("mkdirat", 
 /// Calls that make any kind of node, and where their mode is.
 const NODES: [(&str, u32); 2] = [("mknod", 1), ("mknodat", 2)];
 
+/// Calls that change permissions, and where the mode is.
+const MODES: [(&str, u32); 4] = [("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)];
+
 /// Calls that take a name away.
 const REMOVING: [&str; 3] = ["unlink", "unlinkat", "rmdir"];
 
@@ -189,6 +192,7 @@ impl Filter {
         }
         MAKING_NAMES.iter().chain(&NODES).for_each(|(name, _)| rules.add(name, ask));
         MOVING.iter().for_each(|name| rules.add(name, ask));
+        MODES.iter().for_each(|(name, _)| rules.add(name, ask));
         if self.watch == Watch::MakingAndRemoving {
             REMOVING.iter().for_each(|name| rules.add(name, ask));
         }
@@ -211,8 +215,8 @@ impl Filter {
         rules.add("clone", bits(0, NAMESPACES));
         rules.add("unshare", bits(0, NAMESPACES | NEW_TIME));
         rules.add("ioctl", none_of(1, TERMINAL_TRICKS, error(libc::EPERM)));
-        for (name, argument) in [("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)] {
-            rules.add(name, bits(argument, SET_ID));
+        for (name, mode) in MODES {
+            rules.add(name, bits(mode, SET_ID));
         }
         // Only one's own limits: the keeper is a process of the same user.
         rules.add("prlimit64", Action::Look(Check::OneOf { argument: 0, values: &[0] }));

@@ -202,3 +202,11 @@ pub(crate) fn poll(set: &mut [libc::pollfd], timeout: c_int) -> io::Result<()> {
         other => other.map(drop),
     }
 }
+
+/// Waits until there is something to read from `fd`, or its other end is gone, or `time` has passed; whether there
+/// is.
+pub(crate) fn readable_within(fd: RawFd, time: std::time::Duration) -> bool {
+    let milliseconds = c_int::try_from(time.as_millis()).unwrap_or(c_int::MAX);
+    let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
+    poll(&mut set, milliseconds).is_ok() && set[0].revents != 0
+}

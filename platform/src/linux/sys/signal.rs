@@ -67,6 +67,15 @@ pub(crate) fn set_of(signals: &[c_int]) -> libc::sigset_t {
     set
 }
 
+/// A set without these signals.
+pub(crate) fn without(mut set: libc::sigset_t, signals: &[c_int]) -> libc::sigset_t {
+    for signal in signals {
+        // SAFETY: `set` is a valid signal set; an unknown number only fails.
+        unsafe { libc::sigdelset(&raw mut set, *signal) };
+    }
+    set
+}
+
 /// Replaces the mask of blocked signals.
 pub(crate) fn set_mask(set: &libc::sigset_t) -> io::Result<()> {
     apply(libc::SIG_SETMASK, set).map(drop)

@@ -1,0 +1,181 @@
+//! `sbx mcp`: servers of the Model Context Protocol behind a fence and a gate.
+
+mod pin;
+
+use super::fence::{Who, explain};
+use super::{CliError, Exit, Ui};
+use crate::audit::Sink;
+use crate::mcp::{Origin, ResolveError, Resolved, Session, SessionError, Teller, World, decline, resolve};
+use crate::run::{RunError, Setting, audit, denied};
+use clap::{Args, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What is done with servers.
+#[derive(Debug, Subcommand)]
+pub(super) enum Mcp {
+    /// Run a server behind an agent's fence, and let only allowed calls through to it.
+    Wrap(Wrap),
+    /// Write down what a server's tools are; a tool that changes is blocked until it is pinned anew.
+    Pin(pin::Pin),
+}
+
+impl Mcp {
+    pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
+        match self {
+            Self::Wrap(command) => Ok(command.run(ui)),
+            Self::Pin(command) => command.run(ui),
+        }
+    }
+}
+
+/// The longest message that is taken, unless another is named.
+const MOST: usize = 32 << 20;
+
+/// Which server, for whom, by which rules.
+#[derive(Debug, Args)]
+pub(super) struct Server {
+    #[command(flatten)]
+    pub(super) who: Who,
+    /// Allow only the tools of this file (`allowed_tools:`), in place of the record's.
+    #[arg(long, value_name = "FILE")]
+    allowlist: Option<PathBuf>,
+    /// The lock file with the tools' definitions, in place of the record's.
+    #[arg(long, value_name = "FILE")]
+    pins: Option<PathBuf>,
+    /// The ready map for the server's tools; `none` for no map.
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
+    /// What the server is called in the lock file and in the log.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Run npx, uvx and the like inside the fence instead of what they would start.
+    #[arg(long)]
+    no_resolve: bool,
+    /// Ask for the newest package again, in place of the one that was fetched before.
+    #[arg(long)]
+    refresh: bool,
+    /// The longest message that is taken, in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = MOST)]
+    max_message: usize,
+    /// The server and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// What to wrap.
+#[derive(Debug, Args)]
+pub(super) struct Wrap {
+    #[command(flatten)]
+    server: Server,
+}
+
+/// Remarks of the gate, on stderr, where clients look for a server's log.
+#[derive(Debug)]
+pub(super) struct Remarks(pub(super) Ui);
+
+impl Teller for Remarks {
+    fn tell(&self, line: &str) {
+        self.0.remark(format!("sbx: {line}"));
+    }
+}
+
+impl Wrap {
+    fn run(self, ui: &Ui) -> Exit {
+        match self.attempt(ui) {
+            Ok(status) => Exit::Status(status),
+            Err((status, error)) => {
+                ui.remark(error.to_string());
+                decline(&error.to_string());
+                Exit::Status(status)
+            }
+        }
+    }
+
+    fn attempt(self, ui: &Ui) -> Result<u8, (u8, CliError)> {
+        let failed = |error: CliError| (125, error);
+        let setting = Setting::from_env().map_err(|error| failed(error.into()))?;
+        let log = audit(&setting);
+        let session = self.server.session(&setting).map_err(failed)?;
+        let status = session.run(log.clone(), Arc::new(Remarks(*ui)));
+        status.map_err(|error| (error.exit_status(), session_error(error, log.as_ref())))
+    }
+}
+
+impl Server {
+    /// Everything that is known before the server is started.
+    pub(super) fn session(self, setting: &Setting) -> Result<Session, CliError> {
+        let (backend, accepted) = (self.who.backend(setting)?, self.who.accepted()?);
+        let cwd = self.who.directory(setting);
+        let resolved = self.resolved(setting, &cwd)?;
+        let named = resolved.package.as_ref().map(|(package, _)| package.clone());
+        let program = || {
+            let program = self.command.first().map(PathBuf::from).unwrap_or_default();
+            program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+        };
+        let server = self.name.clone().or(named).unwrap_or_else(program);
+        let below = |file: PathBuf| setting.facts.cwd.join(file);
+        let origin = Origin {
+            setting: setting.clone(),
+            agent: self.who.agent.clone(),
+            allowlist: self.allowlist.map(below),
+            pins: self.pins.map(below),
+            preset: self.preset,
+            server,
+            known_as: resolved.known_as.clone(),
+            cwd,
+        };
+        Ok(Session {
+            origin,
+            command: self.command,
+            resolved,
+            backend,
+            accepted,
+            most: self.max_message.max(4096),
+        })
+    }
+
+    fn resolved(&self, setting: &Setting, cwd: &std::path::Path) -> Result<Resolved, CliError> {
+        if self.no_resolve {
+            return Ok(Resolved::default());
+        }
+        let world = World {
+            home: setting.facts.home.clone(),
+            state_dir: setting.facts.state_dir.clone(),
+            cwd: cwd.to_path_buf(),
+            path: std::env::var_os("PATH").unwrap_or_default(),
+            refresh: self.refresh,
+        };
+        resolve(&self.command, &world).map_err(|error| {
+            let cli = CliError::from_error(&error);
+            match error {
+                ResolveError::Launcher { .. } | ResolveError::Option { .. } => {
+                    cli.hint("`--no-resolve` runs the command as it is, inside the fence")
+                }
+                ResolveError::NoTool(tool) => {
+                    cli.hint(format!("install {tool}, or name the server's program"))
+                }
+                _ => cli,
+            }
+        })
+    }
+}
+
+/// What went wrong, with what to do about it; a denial is recorded.
+pub(super) fn session_error(error: SessionError, log: &dyn Sink) -> CliError {
+    match &error {
+        SessionError::Run(error @ RunError::Platform(_)) => explain(error),
+        SessionError::Denied(denial) => {
+            // It is refused whether it could be recorded or not.
+            let _ = log.record(denied(denial));
+            CliError::from_error(&error)
+        }
+        SessionError::Version { .. } => {
+            CliError::from_error(&error).hint("look at what changed, then pin it anew: sbx mcp pin")
+        }
+        SessionError::Rules(_) | SessionError::Run(_) | SessionError::Wrap(_) | SessionError::Audit(_) => {
+            CliError::from_error(&error)
+        }
+    }
+}

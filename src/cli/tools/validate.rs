@@ -1,0 +1,60 @@
+//! `sbx tools validate`.
+
+use crate::cli::{CliError, Exit, Ui};
+use crate::manifest::read_source;
+use crate::run::Setting;
+use crate::text::{Problem, render_all};
+use crate::tool::{Fault, Layer, read_definitions};
+use clap::Args;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+/// Which files.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct Validate {
+    /// Files of definitions: TOML, YAML, JSON, or records. All of the user's when left out.
+    files: Vec<PathBuf>,
+}
+
+impl Validate {
+    pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
+        let setting = Setting::from_env()?;
+        let files = if self.files.is_empty() {
+            let dir = setting.facts.config_dir.join("tools");
+            let mut files: Vec<PathBuf> = std::fs::read_dir(dir)
+                .into_iter()
+                .flatten()
+                .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+                .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+                .collect();
+            files.sort();
+            files
+        } else {
+            self.files
+        };
+        let mut rows: Vec<Value> = Vec::new();
+        let mut sound = true;
+        for file in files {
+            let source =
+                read_source(&setting.facts.cwd.join(&file)).map_err(|error| CliError::from_error(&error))?;
+            let read = read_definitions(&source, Layer::User);
+            sound &= read.faults.is_empty();
+            let names: Vec<&str> = read.tools.iter().map(|tool| tool.name.as_str()).collect();
+            let problems: Vec<Value> = read.faults.iter().map(|fault| fault.to_json(&source)).collect();
+            rows.push(json!({ "file": file, "tools": names, "problems": problems }));
+            if ui.json {
+                continue;
+            }
+            let problems: Vec<Problem> = read.faults.iter().map(Fault::to_problem).collect();
+            if problems.is_empty() {
+                ui.answer(format!("{}: {}", file.display(), names.join(", ")))?;
+            } else {
+                ui.answer(render_all(&problems, &source).trim_end())?;
+            }
+        }
+        if ui.json {
+            ui.answer_json(&json!(rows))?;
+        }
+        Ok(if sound { Exit::Fine } else { Exit::Denied })
+    }
+}

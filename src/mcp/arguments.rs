@@ -1,0 +1,207 @@
+//! Arguments that are paths, URLs or commands, as questions for `decide`.
+//!
+//! Answers for finding them in a call and for what is asked about each. It leaves the answer to
+//! [`decide`](crate::decide) and everything the kernel holds to the fence.
+//! Invariant: an argument that is ruled and cannot be understood is a denial, never a pass.
+
+use super::protocol::{Json, lookalike};
+use crate::capability::{Capability, Family, Target};
+use crate::decide::{Decision, Denial, DenialCode, Request, decide};
+use crate::manifest::{ArgumentRule, Step};
+use crate::policy::Policy;
+use sbx_platform::path::{normalize, resolve};
+use serde_json::json;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Who calls what, and where a relative path would lead.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Caller<'c> {
+    /// Whose authority.
+    pub(super) policy: &'c Policy,
+    /// The tool's name.
+    pub(super) tool: &'c str,
+    /// The server's working directory.
+    pub(super) cwd: &'c Path,
+}
+
+impl Caller<'_> {
+    /// Puts the arguments that a rule names before `decide`.
+    pub(super) fn judge(&self, rule: &ArgumentRule, arguments: &Json<'_>) -> Result<(), Box<Denial>> {
+        let mut found = Vec::new();
+        self.find(&rule.argument.0, arguments, &mut found).map_err(|what| self.invalid(rule, &what))?;
+        for value in found {
+            for capability in &rule.capabilities {
+                let request = self.request(*capability, value).map_err(|what| self.invalid(rule, &what))?;
+                if let Decision::Deny(denial) = decide(self.policy, &request) {
+                    return Err(denial);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn invalid(&self, rule: &ArgumentRule, what: &str) -> Box<Denial> {
+        let message = format!("the argument {} of {}: {what}", rule.argument, self.tool);
+        let agent = self.policy.agent();
+        let mut denial = Denial::of_tool(DenialCode::InvalidParams, agent, self.tool, message);
+        denial.request = json!({ "tool": self.tool, "argument": rule.argument.to_string() });
+        Box::new(denial)
+    }
+
+    /// Follows the steps of a rule; what is not there asks for nothing.
+    fn find<'j, 'l>(
+        &self,
+        steps: &[Step],
+        value: &'j Json<'l>,
+        found: &mut Vec<&'j Json<'l>>,
+    ) -> Result<(), String> {
+        let Some((step, rest)) = steps.split_first() else {
+            found.push(value);
+            return Ok(());
+        };
+        match (step, value) {
+            (_, Json::Null) => Ok(()),
+            (Step::Key(key), Json::Map(members)) => {
+                if let Some(other) = lookalike(members, key) {
+                    return Err(format!("some readers take `{other}` for `{key}`"));
+                }
+                match value.get(key) {
+                    Some(value) => self.find(rest, value, found),
+                    None => Ok(()),
+                }
+            }
+            (Step::Items, Json::List(items)) => {
+                items.iter().try_for_each(|item| self.find(rest, item, found))
+            }
+            (Step::Key(key), _) => Err(format!("there is no `{key}` in what is not an object")),
+            (Step::Items, _) => Err("it is not a list".to_owned()),
+        }
+    }
+
+    fn request(&self, capability: Capability, value: &Json<'_>) -> Result<Request, String> {
+        let request = match (capability.family(), value) {
+            (_, Json::Text(text)) if text.contains('\0') => return Err("it holds a NUL".to_owned()),
+            (Family::Fs, Json::Text(text)) => {
+                let asked = self.path(text)?;
+                let target = resolve(&asked).unwrap_or_else(|_| normalize(&asked));
+                Request::resolved_path(capability, normalize(&asked), target)
+            }
+            (Family::Net, Json::Text(text)) => Request::target(
+                capability,
+                if text.contains("://") { Target::from_url(text) } else { Target::parse(text) },
+            ),
+            (Family::Proc, Json::Text(text)) if capability == Capability::ProcEval => {
+                Request::eval(text.as_ref()).map_err(|error| error.to_string())?.in_dir(self.cwd)
+            }
+            (Family::Proc, Json::Text(text)) => {
+                Request::exec([OsString::from(text.as_ref())]).in_dir(self.cwd)
+            }
+            (Family::Proc, Json::List(words)) if capability == Capability::ProcExec => {
+                let words: Option<Vec<OsString>> =
+                    words.iter().map(|word| word.text().map(OsString::from)).collect();
+                Request::exec(words.ok_or("it is not a list of words")?).in_dir(self.cwd)
+            }
+            _ => return Err("it is not a string".to_owned()),
+        };
+        Ok(request.by_tool(self.tool))
+    }
+
+    /// Where a path leads that a server is given.
+    fn path(&self, text: &str) -> Result<PathBuf, String> {
+        let text = match text.get(..7) {
+            Some(scheme) if scheme.eq_ignore_ascii_case("file://") => {
+                let rest = &text[7..];
+                let rest = rest.strip_prefix("localhost").unwrap_or(rest);
+                percent_decoded(rest).filter(|path| path.starts_with('/')).ok_or("it is not a local file")?
+            }
+            _ => text.to_owned(),
+        };
+        let home = &self.policy.facts().home;
+        Ok(match text.strip_prefix('~') {
+            Some("") => home.clone(),
+            Some(rest) if rest.starts_with('/') => home.join(rest.trim_start_matches('/')),
+            _ => self.cwd.join(text),
+        })
+    }
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        if *byte != b'%' {
+            bytes.push(*byte);
+            continue;
+        }
+        let hex = std::str::from_utf8(rest.get(..2)?).ok()?;
+        bytes.push(u8::from_str_radix(hex, 16).ok().filter(|byte| *byte != 0)?);
+        rest = &rest[2..];
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Facts;
+    use crate::capability::Spec;
+    use crate::manifest::ArgumentPath;
+
+    fn judged(rule: &str, capability: &str, arguments: &str) -> String {
+        let specs = ["fs.read{in=/w}", "net.get{hosts=[a.example]}", "proc.exec{in=/w,cmds=[git]}"];
+        let specs = specs.map(|spec| Spec::parse(spec).unwrap());
+        let policy = Policy::from_specs("me", &specs, &Facts::new("/home/u")).unwrap();
+        let rule = ArgumentRule {
+            tool: "t".to_owned(),
+            argument: ArgumentPath::parse(rule).unwrap(),
+            capabilities: vec![Capability::from_name(capability).unwrap()],
+        };
+        let caller = Caller { policy: &policy, tool: "t", cwd: Path::new("/w") };
+        let arguments = Json::read(arguments).unwrap();
+        caller
+            .judge(&rule, &arguments)
+            .map_or_else(|denial| denial.code.name().to_owned(), |()| "fine".into())
+    }
+
+    #[test]
+    fn paths_are_followed_to_where_they_lead() {
+        for (arguments, answer) in [
+            (r#"{"p":"a.txt"}"#, "fine"),
+            (r#"{"p":"/w/a"}"#, "fine"),
+            (r#"{"p":"file:///w/a%20b"}"#, "fine"),
+            (r#"{}"#, "fine"),
+            (r#"{"p":null}"#, "fine"),
+            (r#"{"p":"../etc/passwd"}"#, "scope_violation"),
+            (r#"{"p":"/w/../etc/passwd"}"#, "scope_violation"),
+            (r#"{"p":"file:///w/%2e%2e/etc"}"#, "scope_violation"),
+            (r#"{"p":"~/x"}"#, "scope_violation"),
+            (r#"{"p":"file://host/w/a"}"#, "invalid_params"),
+            (r#"{"p":["/w/a"]}"#, "invalid_params"),
+            (r#"{"p":7}"#, "invalid_params"),
+            (r#"{"p":"/w/a\u0000"}"#, "invalid_params"),
+            (r#"{"P":"/etc/passwd"}"#, "invalid_params"),
+        ] {
+            assert_eq!(judged("p", "fs.read", arguments), answer, "{arguments}");
+        }
+    }
+
+    #[test]
+    fn every_item_of_a_list_counts() {
+        assert_eq!(judged("f[].p", "fs.read", r#"{"f":[{"p":"a"},{"p":"b"}]}"#), "fine");
+        assert_eq!(judged("f[].p", "fs.read", r#"{"f":[{"p":"a"},{"p":"/etc"}]}"#), "scope_violation");
+        assert_eq!(judged("f[].p", "fs.read", r#"{"f":{"p":"/etc"}}"#), "invalid_params");
+        assert_eq!(judged("f[]", "fs.write", r#"{"f":["a"]}"#), "capability_absent");
+    }
+
+    #[test]
+    fn hosts_and_commands_are_asked_about_too() {
+        assert_eq!(judged("u", "net.get", r#"{"u":"https://a.example/x"}"#), "fine");
+        assert_eq!(judged("u", "net.get", r#"{"u":"https://a.example@b.example/"}"#), "scope_violation");
+        assert_eq!(judged("u", "net.get", r#"{"u":"http://0x7f000001/"}"#), "scope_violation");
+        assert_eq!(judged("c", "proc.exec", r#"{"c":["git","log"]}"#), "fine");
+        assert_eq!(judged("c", "proc.exec", r#"{"c":"rm"}"#), "scope_violation");
+        assert_eq!(judged("c", "proc.eval", r#"{"c":"git log"}"#), "capability_absent");
+    }
+}

@@ -1,0 +1,207 @@
+//! One wrapped server from its start to its end.
+//!
+//! Answers for the order of things: rules, requirements, pins, the decision, the launch, the streams, the end.
+//! Invariant: a server is started only by a permit, and everything it does is recorded under its name.
+
+use super::gate::{Gate, Teller};
+use super::recorder::{Attaching, Recorder};
+use super::resolve::Resolved;
+use super::rules::{Origin, Rules};
+use super::watch::Watch;
+use super::wrap::{WrapError, carry, farewell};
+use crate::audit::{Event, Sink};
+use crate::decide::{Decision, Denial, DenialCode, Permit, Request, decide};
+use crate::plan::Invocation;
+use crate::run::{Live, RunError, Started, exit_status, outcome_json, start};
+use crate::tool::unmet;
+use sbx_platform::report::Verb;
+use sbx_platform::{Backend, End, Outcome, Pipe, Signals};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::sync::Arc;
+
+/// What is to be wrapped, and how.
+#[derive(Debug)]
+pub struct Session {
+    /// Where rules come from.
+    pub origin: Origin,
+    /// The command as it was typed.
+    pub command: Vec<OsString>,
+    /// What it comes to.
+    pub resolved: Resolved,
+    /// Behind which backend.
+    pub backend: Option<Backend>,
+    /// Guarantees that are done without.
+    pub accepted: Vec<String>,
+    /// The longest line that is taken.
+    pub most: usize,
+}
+
+/// Why a server was not wrapped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// Record, allowlist or pins are not right.
+    #[error("{0}")]
+    Rules(String),
+    /// The agent may not run it.
+    #[error("{0}")]
+    Denied(Box<Denial>),
+    /// Another version is pinned.
+    #[error("{package} {pinned} is pinned, and {found} was found")]
+    Version {
+        /// Which package.
+        package: String,
+        /// The pinned version.
+        pinned: String,
+        /// The version that would run.
+        found: String,
+    },
+    /// The command or the fence cannot be had.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The streams failed.
+    #[error(transparent)]
+    Wrap(#[from] WrapError),
+    /// What cannot be recorded is not run.
+    #[error("the launch cannot be recorded, so nothing was run")]
+    Audit(#[source] std::io::Error),
+}
+
+impl SessionError {
+    /// The status a shell would see.
+    #[must_use]
+    pub fn exit_status(&self) -> u8 {
+        match self {
+            Self::Denied(_) => 126,
+            Self::Run(error) => error.exit_status(),
+            Self::Rules(_) | Self::Version { .. } | Self::Wrap(_) | Self::Audit(_) => 125,
+        }
+    }
+}
+
+impl Session {
+    /// Runs the server until it or the client ends; the status a shell would see.
+    ///
+    /// # Errors
+    /// When nothing was run.
+    pub fn run(&self, log: Arc<dyn Sink>, teller: Arc<dyn Teller>) -> Result<u8, SessionError> {
+        let (rules, files) = self.origin.load().map_err(SessionError::Rules)?;
+        self.check(&rules)?;
+        teller.tell(&rules.allowlist.summary());
+        if let Some((package, version)) = &self.resolved.package {
+            teller.tell(&format!("{package} {version}"));
+        }
+        let agent = rules.policy.agent().to_owned();
+        // Before any thread is started, so that the signals come to us and to nobody else.
+        let signals = Signals::collect().map_err(WrapError::from)?;
+        let attaching = Arc::new(Attaching::new(Arc::clone(&log)));
+        let told_of: Arc<dyn Sink> = attaching.clone();
+        let Started { child, network, .. } =
+            self.launch(&rules, [Pipe::New, Pipe::New, Pipe::Inherit], &told_of)?;
+        let recorder = Arc::new(Recorder::start(Arc::clone(&log)));
+        let audit: Arc<dyn Sink> = recorder.clone();
+        let gate = Arc::new(Gate::new(rules, &self.origin.server, audit, Arc::clone(&teller)));
+        attaching.attach(Arc::clone(&gate));
+        let watch = Watch::new(self.origin.clone(), files);
+        let ended = carry(child, signals, Arc::clone(&gate), watch, Arc::clone(&teller), self.most);
+        let why = match &ended {
+            Ok(outcome) => told(outcome),
+            Err(error) => error.to_string(),
+        };
+        farewell(&gate, &why);
+        drop(network);
+        recorder.finish();
+        let outcome = ended?;
+        if !matches!(outcome.end, End::Exited(0)) {
+            teller.tell(&why);
+        }
+        let _ = log.record(Event::new("end", agent, self.end_event(&outcome)));
+        Ok(exit_status(&outcome.end))
+    }
+
+    /// Starts the server behind its fence.
+    ///
+    /// # Errors
+    /// When the agent may not run it, or it cannot be run.
+    pub fn launch(
+        &self,
+        rules: &Rules,
+        stdio: [Pipe; 3],
+        log: &Arc<dyn Sink>,
+    ) -> Result<Started, SessionError> {
+        let typed = Request::exec(self.command.clone()).in_dir(&self.origin.cwd);
+        let entry = self.resolved.entry.as_ref();
+        let resolved = entry.map(|entry| Request::exec(entry.argv.clone()).in_dir(&self.origin.cwd));
+        let permit = self.permit(rules, &typed, resolved.as_ref())?;
+        let event = json!({
+            "server": self.origin.server,
+            "argv": self.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>(),
+            "runs": entry.map(|entry| entry.argv.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>()),
+            "package": self.resolved.package.as_ref().map(|(name, version)| format!("{name} {version}")),
+            "cwd": self.origin.cwd.to_string_lossy(),
+            "grant": permit.grant().spec.to_string(),
+        });
+        log.record(Event::new("launch", rules.policy.agent(), event)).map_err(SessionError::Audit)?;
+        let invocation = Invocation::new(sbx_platform::ids())
+            .accepting(self.accepted.clone())
+            .entry(self.resolved.entry.clone());
+        Ok(start(&permit, &invocation, self.backend, &Live, stdio, log)?)
+    }
+
+    /// The permit for the command as typed, or for what it comes to.
+    fn permit<'r>(
+        &self,
+        rules: &'r Rules,
+        typed: &'r Request,
+        resolved: Option<&'r Request>,
+    ) -> Result<Permit<'r>, SessionError> {
+        let denial = match decide(&rules.policy, typed) {
+            Decision::Allow(permit) => return Ok(permit),
+            Decision::Deny(denial) => denial,
+        };
+        let second = resolved.and_then(|request| decide(&rules.policy, request).permit());
+        second.ok_or(SessionError::Denied(denial))
+    }
+
+    /// What must hold before anything is started.
+    ///
+    /// # Errors
+    /// When the agent lacks a requirement, or another version is pinned.
+    pub fn check(&self, rules: &Rules) -> Result<(), SessionError> {
+        let requires = rules.policy.sections().mcp.as_ref().map(|section| section.requires.as_slice());
+        if let Some(unmet) = unmet(&rules.policy, requires.unwrap_or_default()).into_iter().next() {
+            let (agent, message) = (rules.policy.agent(), format!("{}: {}", unmet.requirement, unmet.reason));
+            let denial = Denial::of_tool(DenialCode::CapabilityAbsent, agent, &self.origin.server, message);
+            return Err(SessionError::Denied(Box::new(denial)));
+        }
+        let pins = rules.pins.as_ref().and_then(|pinned| pinned.pins.as_ref());
+        let pinned = pins.and_then(|pins| pins.package.as_ref());
+        match (pinned, &self.resolved.package) {
+            (Some((package, pinned)), Some((_, found))) if pinned != found => Err(SessionError::Version {
+                package: package.clone(),
+                pinned: pinned.clone(),
+                found: found.clone(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn end_event(&self, outcome: &Outcome) -> Value {
+        let mut body = outcome_json(outcome);
+        body["server"] = json!(self.origin.server);
+        let refused = outcome.acts.iter().filter(|act| matches!(act.verb, Verb::Write | Verb::Remove));
+        body["refused"] = refused.map(|act| json!({ "path": act.path.to_string_lossy() })).collect();
+        body
+    }
+}
+
+/// How a server ended, for people and for clients that still wait.
+fn told(outcome: &Outcome) -> String {
+    match &outcome.end {
+        End::Exited(code) => format!("the server ended with status {code}"),
+        End::Signaled(number) => format!("the server was ended by signal {number}"),
+        End::Limit(limit) => format!("the server reached its {} limit", limit.name()),
+        End::Setup(failure) => format!("the fence could not be built: {failure}"),
+    }
+}

@@ -1,0 +1,88 @@
+//! Files that rules come from, and noticing that they changed.
+//!
+//! Answers for when rules are loaded anew. It leaves loading to [`rules`](super::rules).
+//! Invariant: a file is read only after it has stood still, so that half a file is not taken for the whole.
+
+use super::gate::{Gate, Teller};
+use super::rules::{Origin, Rules};
+use crate::policy::{covers, fingerprint};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How often files are looked at; also how long one must stand still.
+pub(super) const PAUSE: Duration = Duration::from_millis(50);
+
+/// What tells one state of a file from another.
+type Stamp = Option<(u64, u64, i64, i64, u64)>;
+
+/// The files, and what they were when they were last read.
+#[derive(Debug)]
+pub(super) struct Watch {
+    origin: Origin,
+    files: Vec<PathBuf>,
+    read: Vec<Stamp>,
+    last: Vec<Stamp>,
+}
+
+impl Watch {
+    pub(super) fn new(origin: Origin, files: Vec<PathBuf>) -> Self {
+        let stamps = stamps(&files);
+        Self { origin, files, read: stamps.clone(), last: stamps }
+    }
+
+    /// Looks at the files; gives the gate other rules when they changed. Whether it did.
+    pub(super) fn look(&mut self, gate: &Gate, teller: &dyn Teller) -> bool {
+        let now = stamps(&self.files);
+        let still = now == self.last;
+        self.last = now.clone();
+        if now == self.read || !still {
+            return false;
+        }
+        let loaded = self.origin.load();
+        if stamps(&self.files) != now {
+            // Changed while it was read: the next look takes it up.
+            return false;
+        }
+        self.read = now;
+        match loaded {
+            Ok((rules, files)) => {
+                if files != self.files {
+                    (self.read, self.last) = (stamps(&files), stamps(&files));
+                    self.files = files;
+                }
+                teller.tell(&format!("reloaded: {}", rules.allowlist.summary()));
+                if let Some(remark) = fence_remark(&gate.rules(), &rules) {
+                    teller.tell(remark);
+                }
+                gate.swap(rules);
+                true
+            }
+            Err(error) => {
+                teller.tell(&format!("error: not reloaded, the old rules stay: {error}"));
+                false
+            }
+        }
+    }
+}
+
+/// What a change of the record means for a fence that stands.
+fn fence_remark(old: &Rules, new: &Rules) -> Option<&'static str> {
+    if fingerprint(&old.policy) == fingerprint(&new.policy) {
+        return None;
+    }
+    let wider = new.policy.grants().iter().any(|grant| !covers(&old.policy, &grant.spec));
+    Some(if wider {
+        "the record grants more than the fence of the running server was built with; that takes effect at its next start"
+    } else {
+        "calls are judged by the narrower record from now on; the fence of the running server is narrowed at its next start"
+    })
+}
+
+fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
+    let stamp = |file: &PathBuf| {
+        let meta = std::fs::metadata(file).ok()?;
+        Some((meta.dev(), meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.len()))
+    };
+    files.iter().map(stamp).collect()
+}

@@ -1,0 +1,287 @@
+//! A fenced server and the streams around its gate.
+//!
+//! Answers for carrying lines in both directions, for the end of either side, and for nothing being left behind.
+//! It leaves judging lines to the [`Gate`] and the fence to the platform.
+//! Invariant: no line reaches the server or the client except through the gate; no queue is unbounded.
+
+use super::gate::{Gate, Passage, Teller};
+use super::protocol::{Fault, Kind, Line, LineReader, Message, error_line};
+use super::watch::{PAUSE, Watch};
+use sbx_platform::{Child, Outcome, PlatformError, Signals};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a server may take to end by itself once the client is gone; clients wait two seconds themselves.
+const GRACE: Duration = Duration::from_millis(1500);
+/// How long one that was told to end may take.
+const PATIENCE: Duration = Duration::from_millis(1500);
+/// How long requests that are already on their way are waited for when there is no server to answer them.
+const LATE: Duration = Duration::from_millis(250);
+const SIGTERM: i32 = 15;
+
+/// What the wrap hears of.
+enum Heard {
+    ClientGone,
+    ServerGone,
+    Signal(i32),
+}
+
+/// The way to the client, shared by all who write to it: a line is written whole or not at all.
+#[derive(Clone, Debug)]
+struct Out(Arc<Mutex<File>>);
+
+impl Out {
+    fn to_client() -> io::Result<Self> {
+        let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        Ok(Self(Arc::new(Mutex::new(file))))
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        write_whole(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), bytes)
+    }
+}
+
+/// Writes everything, also to a pipe whose other end made it non-blocking.
+fn write_whole(to: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match to.write(bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(1)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Reads, also from a pipe whose other end made it non-blocking.
+struct Patient<R>(R);
+
+impl<R: Read> Read for Patient<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    thread::sleep(Duration::from_millis(1))
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+/// Carries lines between this process's own streams and a server until one side ends.
+///
+/// # Errors
+/// When the streams cannot be had, or the launcher failed.
+pub(super) fn carry(
+    mut child: Child,
+    signals: Signals,
+    gate: Arc<Gate>,
+    watch: Watch,
+    teller: Arc<dyn Teller>,
+    most: usize,
+) -> Result<Outcome, WrapError> {
+    let (Some(to_server), Some(from_server)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(io::Error::from(ErrorKind::BrokenPipe).into());
+    };
+    let out = Out::to_client()?;
+    let (tell, heard) = channel();
+    {
+        let (gate, out, tell) = (Arc::clone(&gate), out.clone(), tell.clone());
+        thread::spawn(move || {
+            inward(&gate, &out, to_server, most);
+            let _ = tell.send(Heard::ClientGone);
+        });
+    }
+    {
+        let (gate, out, tell) = (Arc::clone(&gate), out.clone(), tell.clone());
+        thread::spawn(move || {
+            outward(&gate, &out, from_server, most, &tell);
+            let _ = tell.send(Heard::ServerGone);
+        });
+    }
+    spawn_signals(signals, tell);
+    {
+        let (gate, out) = (Arc::clone(&gate), out.clone());
+        thread::spawn(move || keep_watching(watch, &gate, &out, teller.as_ref()));
+    }
+    let outcome = see_out(child, &heard)?;
+    Ok(outcome)
+}
+
+/// Tells the client why its requests stay unanswered.
+pub(super) fn farewell(gate: &Gate, why: &str) {
+    let Ok(out) = Out::to_client() else { return };
+    // What the client has sent in the meantime was taken up by the gate, or is on its way.
+    thread::sleep(LATE);
+    for line in gate.farewell(why) {
+        let _ = out.write(line.as_bytes());
+    }
+}
+
+/// Answers the first requests of a client for whom no server could be started.
+pub fn decline(why: &str) {
+    let (tell, heard) = channel();
+    let text = why.to_owned();
+    thread::spawn(move || {
+        let Ok(out) = Out::to_client() else { return };
+        let mut reader = LineReader::new(Patient(io::stdin()), 1 << 20);
+        while let Ok(Some(Line::Whole(line))) = reader.next_line() {
+            if let Ok(Message { kind: Kind::Request { id, .. }, .. }) = Message::read(line) {
+                let _ = out.write(
+                    error_line(Some(id.spelled()), super::protocol::INTERNAL_ERROR, &text, None).as_bytes(),
+                );
+                let _ = tell.send(());
+            }
+        }
+    });
+    let _ = heard.recv_timeout(LATE);
+}
+
+/// Why a server could not be wrapped to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WrapError {
+    /// The streams cannot be had.
+    #[error("cannot reach the streams between client and server")]
+    Streams(#[from] io::Error),
+    /// The launcher failed.
+    #[error(transparent)]
+    Platform(#[from] PlatformError),
+}
+
+fn spawn_signals(signals: Signals, tell: Sender<Heard>) {
+    thread::spawn(move || {
+        loop {
+            if let Some(number) = signals.next_within(Duration::from_secs(3600))
+                && tell.send(Heard::Signal(number)).is_err()
+            {
+                return;
+            }
+        }
+    });
+}
+
+/// Waits for the end, and hastens it when one side is gone.
+fn see_out(mut child: Child, heard: &Receiver<Heard>) -> Result<Outcome, PlatformError> {
+    let mut told_to_end: Option<Instant> = None;
+    let mut ends_at: Option<Instant> = None;
+    loop {
+        let event = match ends_at {
+            None => heard.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(at) => heard.recv_timeout(at.saturating_duration_since(Instant::now())),
+        };
+        match event {
+            Ok(Heard::ClientGone) => {
+                ends_at.get_or_insert_with(|| Instant::now() + GRACE);
+            }
+            Ok(Heard::ServerGone) => {
+                if child.ends_within(GRACE) {
+                    return child.wait();
+                }
+                ends_at = Some(Instant::now());
+            }
+            Ok(Heard::Signal(number)) => {
+                let _ = child.signal(number);
+                told_to_end = Some(Instant::now());
+                ends_at = Some(Instant::now() + PATIENCE);
+            }
+            Err(_) if child.ends_within(Duration::ZERO) => return child.wait(),
+            Err(_) if told_to_end.is_none() => {
+                let _ = child.signal(SIGTERM);
+                told_to_end = Some(Instant::now());
+                ends_at = Some(Instant::now() + PATIENCE);
+            }
+            Err(_) => {
+                child.kill();
+                return child.wait();
+            }
+        }
+    }
+}
+
+/// From the client to the server, until the client has no more to say.
+fn inward(gate: &Gate, out: &Out, mut server: File, most: usize) {
+    let mut reader = LineReader::new(Patient(io::stdin()), most);
+    let mut buffer = Vec::new();
+    loop {
+        let passage = match reader.next_line() {
+            Ok(Some(Line::Whole(line))) => {
+                let passage = gate.from_client(line);
+                if passage == Passage::AsIs {
+                    buffer.clear();
+                    buffer.extend_from_slice(line);
+                    buffer.push(b'\n');
+                }
+                passage
+            }
+            Ok(Some(Line::TooLong { head, .. })) => gate.refuse_from_client(&Fault::TooLong(most), head),
+            Ok(Some(Line::Unfinished(rest))) => gate.refuse_from_client(&Fault::Unfinished, rest),
+            Ok(None) | Err(_) => return,
+        };
+        let done = match passage {
+            Passage::AsIs => write_whole(&mut server, &buffer),
+            Passage::Instead(line) => write_whole(&mut server, line.as_bytes()),
+            Passage::Back(line) => out.write(line.as_bytes()),
+            Passage::Dropped => Ok(()),
+        };
+        // A server that is gone is noticed by its silence; what the client still says is not lost on the gate.
+        let _ = done;
+    }
+}
+
+/// From the server to the client, until the server is silent.
+fn outward(gate: &Gate, out: &Out, server: File, most: usize, tell: &Sender<Heard>) {
+    let mut reader = LineReader::new(server, most);
+    let mut buffer = Vec::new();
+    let mut client_there = true;
+    loop {
+        let passage = match reader.next_line() {
+            Ok(Some(Line::Whole(line))) => {
+                let passage = gate.from_server(line);
+                if passage == Passage::AsIs {
+                    buffer.clear();
+                    buffer.extend_from_slice(line);
+                    buffer.push(b'\n');
+                }
+                passage
+            }
+            Ok(Some(Line::TooLong { head, tail })) => {
+                gate.refuse_from_server(&Fault::TooLong(most), head, tail)
+            }
+            Ok(Some(Line::Unfinished(rest))) => gate.refuse_from_server(&Fault::Unfinished, rest, &[]),
+            Ok(None) | Err(_) => return,
+        };
+        if !client_there {
+            // Read on: a server whose output nobody takes dies noisily in the middle of its own end.
+            continue;
+        }
+        let done = match passage {
+            Passage::AsIs => out.write(&buffer),
+            Passage::Instead(line) | Passage::Back(line) => out.write(line.as_bytes()),
+            Passage::Dropped => Ok(()),
+        };
+        client_there = done.is_ok();
+        if !client_there {
+            let _ = tell.send(Heard::ClientGone);
+        }
+    }
+}
+
+fn keep_watching(mut watch: Watch, gate: &Gate, out: &Out, teller: &dyn Teller) {
+    loop {
+        thread::sleep(PAUSE);
+        if watch.look(gate, teller) {
+            for line in gate.list_changed() {
+                let _ = out.write(line.as_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! The program on this machine, and on this machine made weaker.
+
+use crate::support::{TestEnv, program};
+use sbx::run::{Act, acting, told};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+fn doctor(env: &TestEnv, switches: &[(&str, &str)]) -> Value {
+    let output =
+        env.sbx_command(&["doctor", "--json"]).envs(switches.iter().copied()).output().expect("sbx starts");
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| unreachable!("no JSON: {error}\n{}", env.shown(&output)))
+}
+
+fn backend<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let backends = report["backends"].as_array().expect("backends");
+    backends.iter().find(|backend| backend["backend"] == name).expect("the backend")
+}
+
+fn state(report: &Value, name: &str, guarantee: &str) -> String {
+    let guarantees = backend(report, name)["guarantees"].as_array().expect("guarantees");
+    let found = guarantees.iter().find(|found| found["guarantee"] == guarantee);
+    found.map_or_else(|| "nothing".to_owned(), |found| found["state"].as_str().unwrap_or_default().to_owned())
+}
+
+fn codes(report: &Value) -> Vec<&str> {
+    report["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .filter_map(|finding| finding["code"].as_str())
+        .collect()
+}
+
+#[test]
+fn what_is_promised_here_is_held_against_every_attack() {
+    let env = TestEnv::new();
+    let report = doctor(&env, &[]);
+    let mut attacked = 0;
+    for tried in report["backends"].as_array().expect("backends") {
+        assert_eq!(tried["failure"], Value::Null, "{tried:#}");
+        for guarantee in tried["guarantees"].as_array().expect("guarantees") {
+            assert_ne!(guarantee["state"], "broken", "{} {guarantee}", tried["backend"]);
+            attacked += usize::from(guarantee["state"] == "held");
+        }
+    }
+    assert!(attacked > 30, "{report:#}");
+    assert!(!codes(&report).contains(&"broken"));
+    for guarantee in
+        ["fs-read", "fs-write", "fs-delete", "net-none", "exec-only", "pid-hidden", "protected-paths"]
+    {
+        assert_eq!(state(&report, "native", guarantee), "held", "{guarantee}");
+    }
+    assert_eq!(env.files(), Vec::<String>::new(), "nothing is left behind");
+}
+
+/// An attack that could not succeed would show nothing.
+#[test]
+fn without_a_fence_the_attacks_go_through() {
+    let env = TestEnv::new();
+    let secret = env.write("outside/secret", "x");
+    let socket = env.project().join("socket");
+    let _socket = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let own = std::process::id().to_string();
+    let began = sbx::run::process_began(&own).expect("a moment");
+    let acts = [
+        Act::new("look", &secret),
+        Act::new("read", &secret),
+        Act::new("write", &secret),
+        Act::new("chmod", &secret),
+        Act::new("truncate", &secret),
+        Act::new("create", env.project().join("new")),
+        Act::new("exec", "/bin/true"),
+        Act::connect(port.local_addr().expect("an address")),
+        Act::new("socket", &socket),
+        Act::new("process", format!("{own}:{began}")),
+        Act::new("signal", &own),
+        Act::new("loopback", ""),
+        Act::new("terminal", ""),
+        Act::new("delete", &secret),
+        Act::new("outlive", env.project().join("outlived")),
+    ];
+    let line = acting(&program(), &acts);
+    let output = Command::new(&line[0]).args(&line[1..]).output().expect("sbx starts");
+    let told = told(&output.stdout);
+    assert_eq!(told.len(), acts.len());
+    for tried in told {
+        assert_eq!(tried.error, None, "{}", tried.name);
+    }
+    std::thread::sleep(sbx::run::SURELY_GONE * 2);
+    assert!(env.project().join("outlived").exists());
+}
+
+/// Whether the program can be made to see a weaker machine; release builds cannot.
+fn has_switches(env: &TestEnv) -> bool {
+    let weak = doctor(env, &[("SBX_TEST_NO_NAMESPACES", "1"), ("SBX_TEST_NO_BWRAP", "1")]);
+    let has = backend(&weak, "native")["works"] == false;
+    if !has {
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), "skipped: the program was built without the feature test-hooks");
+    }
+    has
+}
+
+#[test]
+fn weaker_machines_are_described_as_they_are() {
+    let env = TestEnv::new();
+    if !has_switches(&env) {
+        return;
+    }
+    let closed = doctor(&env, &[("SBX_TEST_NO_NAMESPACES", "1"), ("SBX_TEST_NO_BWRAP", "1")]);
+    assert_eq!(backend(&closed, "bwrap")["works"], false);
+    assert_eq!(backend(&closed, "landlock")["works"], true);
+    assert_eq!(
+        (state(&closed, "landlock", "fs-read"), state(&closed, "landlock", "fs-hidden")),
+        ("held".into(), "missing".into())
+    );
+    assert!(codes(&closed).contains(&"degraded") && closed["level"] == "warning", "{closed:#}");
+    let nothing = [("SBX_TEST_NO_NAMESPACES", "1"), ("SBX_TEST_NO_BWRAP", "1"), ("SBX_TEST_LANDLOCK", "0")];
+    let nothing = doctor(&env, &nothing);
+    assert!(codes(&nothing).contains(&"no-backend") && nothing["level"] == "error", "{nothing:#}");
+    for (level, truncate, signals) in
+        [("1", "missing", "missing"), ("3", "held", "missing"), ("6", "held", "held")]
+    {
+        let report = doctor(&env, &[("SBX_TEST_LANDLOCK", level)]);
+        assert_eq!(report["landlock"].to_string(), level);
+        assert_eq!(state(&report, "landlock", "fs-truncate"), truncate, "level {level}");
+        assert_eq!(state(&report, "landlock", "signals"), signals, "level {level}");
+        assert_eq!(state(&report, "native", "fs-truncate"), "held", "level {level}");
+        assert!(!codes(&report).contains(&"broken"), "level {level}: {report:#}");
+    }
+}
+
+#[test]
+fn records_are_examined_and_the_exit_status_tells() {
+    let env = TestEnv::new();
+    let fine = env.sbx(&["doctor"]);
+    assert!(fine.contains("0 errors, 0 warnings") && fine.ends_with("[exit 0]\n"), "{fine}");
+    env.write_record(
+        "w.md",
+        "---\ncapabilities:\n  - fs.wriet: {in: ~/x}\n  - fs.write: {in: \"~\"}\n  - fs.read\n---\n",
+    );
+    let shown = env.sbx(&["doctor"]);
+    for told in ["did you mean `fs.write`?", "fs.write covers the whole of [HOME]", "w.md:5", "fix: "] {
+        assert!(shown.contains(told), "{told} in {shown}");
+    }
+    assert!(shown.ends_with("[exit 1]\n"), "{shown}");
+}
+
+#[test]
+fn loose_permissions_are_told_and_put_right_only_when_asked() {
+    let env = TestEnv::new();
+    let record = env.write_record("a.md", "---\ncapabilities: []\n---\n");
+    let mode = || std::fs::metadata(&record).expect("the record").permissions().mode() & 0o777;
+    std::fs::set_permissions(&record, std::fs::Permissions::from_mode(0o666)).expect("a mode");
+    let shown = env.sbx(&["doctor"]);
+    assert!(shown.contains("a.md can be changed by other users") && shown.ends_with("[exit 1]\n"), "{shown}");
+    assert_eq!(mode(), 0o666);
+    let shown = env.sbx(&["doctor", "--fix"]);
+    assert!(shown.starts_with("fixed: [HOME]/.config/sbx/agents/a.md is now 644\n"), "{shown}");
+    assert!(shown.ends_with("[exit 0]\n") && mode() == 0o644, "{shown}");
+}
+
+#[test]
+fn another_sbx_on_the_way_and_a_broken_log_are_told() {
+    let env = TestEnv::new();
+    let other = env.write("first/sbx", "#!/bin/sh\n");
+    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    env.sbx(&["exec", "--agent", "scout", "--", "ls"]);
+    let log = env.home().join(".local/state/sbx/audit.jsonl");
+    let text = std::fs::read_to_string(&log).expect("a log");
+    std::fs::write(&log, text.replace("ls", "rm")).expect("a log");
+    let path = format!("{}:/usr/bin:/bin", other.parent().expect("a directory").display());
+    let report = doctor(&env, &[("PATH", &path)]);
+    let codes = codes(&report);
+    assert!(codes.contains(&"other-sbx") && codes.contains(&"audit-broken"), "{codes:?}");
+}

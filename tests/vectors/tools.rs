@@ -1,0 +1,353 @@
+//! The vectors about tools: definitions, values, calls, layers, and commands that really run.
+
+use sbx::audit::{Nowhere, Sink};
+use sbx::manifest::Manifest;
+use sbx::run::session::Session;
+use sbx::run::tools::{Caller, Catalogue, Stop, run_tool};
+use sbx::run::{LiveFor, Setting};
+use sbx::tool::{
+    Action, Bound, CallFault, Definitions, Fault, Given, Layer, Surroundings, Tool, Toolbox,
+    read_definitions, read_section,
+};
+use sbx::{Config, Denial, Facts, Policy, Source};
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What sbx says about a vector of this group.
+pub(crate) fn observe(vector: &Value) -> Value {
+    let (input, request, expect) = (&vector["input"], &vector["request"], &vector["expect"]);
+    match vector["area"].as_str().unwrap_or_default() {
+        "param" => param(input, request, expect),
+        "precedence" => precedence(input, request),
+        "substitution" => substitution(input, request, expect),
+        "tool_call" => call(input, request, expect),
+        "tool_def" => definition(input, expect),
+        _ => command(input, request, expect),
+    }
+}
+
+/// An error under the name that is expected, if that is one of its names; else under its first.
+fn error(expect: &Value, names: &[String]) -> Value {
+    let wanted = expect["error"].as_str().unwrap_or_default();
+    let name = names.iter().find(|name| *name == wanted).or(names.first());
+    json!({ "error": name, "valid": false })
+}
+
+fn fault_names(fault: &CallFault) -> Vec<String> {
+    vec![fault.label(), fault.code.name().to_owned(), "invalid_params".to_owned()]
+}
+
+fn denial_names(denial: &Denial) -> Vec<String> {
+    let reason = denial.request["reason"].as_str().unwrap_or(denial.code.name()).to_owned();
+    let labelled = denial.request["param"].as_str().map(|param| format!("{reason}:{param}"));
+    labelled.into_iter().chain([reason, denial.code.name().to_owned()]).collect()
+}
+
+fn stopped(expect: &Value, stop: &Stop) -> Value {
+    match stop {
+        Stop::Denied(denial) => error(expect, &denial_names(denial)),
+        Stop::Failed(failure) => error(expect, &[failure.code.name().to_owned()]),
+    }
+}
+
+fn faulty(expect: &Value, faults: &[Fault]) -> Value {
+    let codes: Vec<String> = faults.iter().map(|fault| fault.code.name().to_owned()).collect();
+    let mut got = error(expect, &codes);
+    let wanted = expect["field"].as_str().unwrap_or_default();
+    let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
+    got["field"] = json!(fields.iter().find(|field| **field == wanted).or(fields.first()));
+    got
+}
+
+fn around<'a>(facts: &'a Facts, session_dir: Option<&'a Path>) -> Surroundings<'a> {
+    let resolve: &dyn Fn(&Path) -> PathBuf = &sbx_platform::path::normalize;
+    Surroundings { facts, session_dir, cwd: Path::new("/home/u/app"), resolve }
+}
+
+fn session_dir(input: &Value) -> Option<PathBuf> {
+    input["session_dir"].as_str().map(PathBuf::from)
+}
+
+/// One command of a record's `tools`, called `c`.
+fn from_record(spec: &Value) -> Definitions {
+    read_definitions(&Source::new("tools.yml", json!({ "tools": { "c": spec } }).to_string()), Layer::User)
+}
+
+fn given(values: &Value, args: &Value) -> Given {
+    let args = args.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned);
+    Given { values: values.as_object().cloned().unwrap_or_default(), args: args.collect() }
+}
+
+fn param(input: &Value, request: &Value, expect: &Value) -> Value {
+    let read = from_record(&json!({ "run": ["x", "--p=${p}"], "params": { "p": input["param"] } }));
+    let Some(tool) = read.tools.first() else { return faulty(expect, &read.faults) };
+    let dir = session_dir(input);
+    let given = given(&json!({ "p": request["value"] }), &Value::Null);
+    match tool.bind(&given, &around(&Facts::new("/home/u"), dir.as_deref())) {
+        Ok(bound) => json!({ "valid": true, "argv": argv(&bound) }),
+        Err(fault) => error(expect, &fault_names(&fault)),
+    }
+}
+
+fn argv(bound: &Bound) -> Value {
+    match bound {
+        Bound::Exec(argv) => json!(argv),
+        Bound::Shell { .. } | Bound::Internal(..) => Value::Null,
+    }
+}
+
+fn substitution(input: &Value, request: &Value, expect: &Value) -> Value {
+    let read = from_record(&input["command"]);
+    let Some(tool) = read.tools.first() else { return faulty(expect, &read.faults) };
+    match tool.bind(&given(&request["vars"], &Value::Null), &around(&Facts::new("/home/u"), None)) {
+        Err(fault) => error(expect, &fault_names(&fault)),
+        Ok(Bound::Shell { script, arguments }) => {
+            let words = child_words(tool, &script, &arguments);
+            json!({ "shell": script, "child_words": words })
+        }
+        Ok(bound) => json!({ "argv": argv(&bound) }),
+    }
+}
+
+/// The words that a shell really hands to the command for the placeholders: the command's name is made a function
+/// that tells its words.
+fn child_words(tool: &Tool, script: &str, arguments: &[String]) -> Vec<String> {
+    let Action::Shell(line) = &tool.action else { return Vec::new() };
+    let words: Vec<&str> = line.text.split_whitespace().collect();
+    let name = words.first().copied().unwrap_or_default();
+    let telling = format!("{name}() {{ for word in \"$@\"; do printf '%s\\0' \"$word\"; done; }}\n{script}");
+    let output = Command::new("/bin/sh").arg("-c").arg(telling).arg("sbx").args(arguments).output();
+    let output = output.expect("a shell");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let told: Vec<&str> = told.split_terminator('\0').collect();
+    assert_eq!(
+        told.len() + 1,
+        words.len(),
+        "{telling_error}",
+        telling_error = String::from_utf8_lossy(&output.stderr)
+    );
+    let placeholder = |(template, word): (&&str, &&str)| {
+        let (before, rest) = template.split_once("${")?;
+        let after = rest.split_once('}').map_or("", |(_, after)| after);
+        Some(word[before.len()..word.len() - after.len()].to_owned())
+    };
+    words[1..].iter().zip(told.iter()).filter_map(placeholder).collect()
+}
+
+fn call(input: &Value, request: &Value, expect: &Value) -> Value {
+    let text = input["tool_toml"].as_str().unwrap_or_default();
+    let read = read_definitions(&Source::new("t.toml", text), Layer::User);
+    let Some(tool) = read.tools.first() else { return faulty(expect, &read.faults) };
+    let toolbox: Toolbox = [tool.clone()].into_iter().collect();
+    if let Err(denial) = toolbox.find("agent", &tool.name) {
+        return error(expect, &denial_names(&denial));
+    }
+    let dir = session_dir(input);
+    match tool
+        .bind(&given(&request["params"], &request["args"]), &around(&Facts::new("/home/u"), dir.as_deref()))
+    {
+        Ok(bound) => json!({ "argv": argv(&bound) }),
+        Err(fault) => {
+            let mut got = error(expect, &fault_names(&fault));
+            got["allowed"] = json!(fault.allowed);
+            got
+        }
+    }
+}
+
+fn definition(input: &Value, expect: &Value) -> Value {
+    let text = input["tool_toml"].as_str().unwrap_or_default();
+    let read = read_definitions(&Source::new("t.toml", text), Layer::User);
+    let Some(tool) = read.tools.first() else { return faulty(expect, &read.faults) };
+    let kind = if matches!(tool.action, Action::Internal(_)) { "internal" } else { "command" };
+    let mode = if matches!(tool.action, Action::Free { .. }) { "free" } else { "template" };
+    let mut constraints = tool.constraints_json();
+    if let (Some(all), Some(wanted)) = (constraints.as_object_mut(), expect["constraints"].as_object()) {
+        all.retain(|key, _| wanted.contains_key(key));
+    }
+    json!({
+        "valid": true, "name": tool.name, "description": tool.description, "enabled": tool.enabled, "kind": kind,
+        "args_mode": mode, "constraints": constraints,
+    })
+}
+
+fn precedence(input: &Value, request: &Value) -> Value {
+    if let Some(files) = input["dir"].as_array() {
+        return directory(files);
+    }
+    let name = request["tool"].as_str().unwrap_or("t");
+    let layers = [
+        ("session", Layer::Session),
+        ("user", Layer::User),
+        ("builtin", Layer::Builtin),
+        ("record", Layer::Record),
+    ];
+    let defined = layers.into_iter().filter_map(|(word, layer)| {
+        let said = input.get(word).filter(|said| !said.is_null())?;
+        let mut spec = json!({ "run": ["echo", said.to_string()] });
+        if let Some(enabled) = said.get("enabled") {
+            spec["enabled"] = enabled.clone();
+        }
+        let text = json!({ "tools": { name: spec } }).to_string();
+        read_definitions(&Source::new("tools.yml", text), layer).tools.into_iter().next()
+    });
+    let toolbox: Toolbox = defined.collect();
+    match toolbox.find("agent", name) {
+        Ok(tool) => json!({ "wins": tool.layer.name() }),
+        Err(denial) => json!({ "error": denial.code.name() }),
+    }
+}
+
+fn directory(files: &[Value]) -> Value {
+    let scratch = Scratch::new();
+    let tools = scratch.0.join("tools");
+    std::fs::create_dir_all(&tools).expect("a directory");
+    for file in files.iter().filter_map(Value::as_str) {
+        let stem = file.trim_end_matches(".toml");
+        let text = if file.contains("broken") {
+            "name = ".to_owned()
+        } else {
+            format!("name = \"{stem}\"\nkind = \"command\"\nbinary = \"echo\"\nargs = [\"a\"]\n")
+        };
+        std::fs::write(tools.join(file), text).expect("a file");
+    }
+    let setting = Setting::with_facts(Facts::new("/home/u").config_dir(&scratch.0)).expect("a setting");
+    let policy = Policy::from_specs("agent", &[], &setting.facts).expect("a policy");
+    let (catalogue, changes) = Catalogue::open(&setting, &policy);
+    let loaded: Vec<&str> = catalogue.tools().iter().map(|tool| tool.name.as_str()).collect();
+    let warned: Vec<String> = changes
+        .iter()
+        .filter_map(|change| Some(change.file.file_name()?.to_string_lossy().into_owned()))
+        .collect();
+    json!({ "loaded": loaded, "warned": warned })
+}
+
+/// A directory of this vector's own.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("sbx-vectors-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a directory");
+        Self(dir.canonicalize().expect("a path"))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A command that really runs, under an agent that may run anything in a directory of its own.
+fn command(input: &Value, request: &Value, expect: &Value) -> Value {
+    let scratch = Scratch::new();
+    let declared = input["command"]["declared"].as_array().cloned().unwrap_or_default();
+    let mut tools: Map<String, Value> =
+        declared.iter().filter_map(|name| Some((name.as_str()?.to_owned(), json!("echo hi")))).collect();
+    if declared.is_empty() {
+        tools.insert("c".to_owned(), input["command"].clone());
+    }
+    let record = json!({
+        "id": "agent", "tools": tools,
+        "capabilities": [{ "proc.exec": { "in": scratch.0 } }, { "proc.eval": { "in": scratch.0 } }],
+    });
+    let facts = Facts::new("/home/u").at(&scratch.0);
+    let source = Source::new("agent.yml", record.to_string());
+    let (manifest, problems) = Manifest::parse(source.clone(), &facts);
+    let manifest = manifest.unwrap_or_else(|| panic!("{problems:?}"));
+    let (policy, _) = Policy::resolve(&manifest, &Config::default(), &facts);
+    let read = read_section(manifest.sections().tools.as_ref().expect("tools"), &source);
+    if !read.faults.is_empty() {
+        return faulty(expect, &read.faults);
+    }
+    let toolbox: Toolbox = read.tools.into_iter().collect();
+    let variables = request["host_env"].as_object().into_iter().flatten();
+    let variables =
+        variables.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.into()))).collect();
+    let host = LiveFor { variables };
+    let audit: Arc<dyn Sink> = Arc::new(Nowhere);
+    let caller = Caller {
+        policy: &policy,
+        cwd: &scratch.0,
+        session: Some("vectors"),
+        session_dir: None,
+        backend: None,
+        accepted: &[],
+        audit: &audit,
+        host: &host,
+    };
+    let steps: Vec<String> = match request["seq"].as_array() {
+        Some(steps) => steps.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        None => {
+            let verbs = ["run", "start", "status", "stop"];
+            verbs.into_iter().filter(|verb| request.get(verb).is_some()).map(str::to_owned).collect()
+        }
+    };
+    let name = steps.first().and_then(|step| request[step.as_str()].as_str()).unwrap_or("c");
+    let tool = match toolbox.find("agent", name) {
+        Ok(tool) => tool,
+        Err(denial) => return error(expect, &denial_names(&denial)),
+    };
+    let given = given(&request["vars"], &request["args"]);
+    perform(tool, &steps, &given, &caller, expect)
+}
+
+/// Takes the steps in turn; the first that fails, or the last, is what is seen.
+fn perform(tool: &Tool, steps: &[String], given: &Given, caller: &Caller<'_>, expect: &Value) -> Value {
+    let mut session = Session::new("vectors", Arc::new(Nowhere));
+    let mut pids = Vec::new();
+    let mut got = json!({});
+    for step in steps {
+        let begun = Instant::now();
+        let done = match step.as_str() {
+            "run" => run_tool(tool, given, caller).map(|report| report.to_json()),
+            "start" => session.start(tool, given, caller).map(|status| status.to_json()),
+            "status" => {
+                // What was started is given a moment to print.
+                std::thread::sleep(Duration::from_millis(200));
+                session.status(&tool.name).map(|status| status.to_json())
+            }
+            "stop" => session.stop(&tool.name).map(|status| status.to_json()),
+            other => panic!("unknown step {other}"),
+        };
+        match done {
+            Ok(body) => got = body,
+            Err(stop) => {
+                got = stopped(expect, &stop);
+                if begun.elapsed() < Duration::from_secs(3) && children() == 0 {
+                    got["killed"] = json!("process group");
+                }
+                return got;
+            }
+        }
+        pids.extend(got["pid"].as_u64());
+    }
+    if pids.len() > 1 {
+        got["same_pid"] = json!(pids.iter().all(|pid| *pid == pids[0]));
+    }
+    let printed = got["stdout"].as_str().unwrap_or_default().to_owned();
+    if let Some(most) = expect["stdout_len_max"].as_u64() {
+        got["stdout_len_max"] = json!(if printed.len() as u64 <= most { most } else { printed.len() as u64 });
+    }
+    let has =
+        |name: &Value| printed.lines().any(|line| line.split_once('=').is_some_and(|(key, _)| *name == key));
+    for (key, there) in [("child_env_includes", true), ("child_env_excludes", false)] {
+        if let Some(names) = expect[key].as_array() {
+            got[key] = names.iter().filter(|name| has(name) == there).cloned().collect();
+        }
+    }
+    got
+}
+
+/// Processes this one has started and that are still there.
+fn children() -> usize {
+    let own = std::process::id();
+    let list = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
+    list.split_whitespace().count()
+}
