@@ -3,7 +3,7 @@
 use super::host::{Host, Kind};
 use super::programs::Programs;
 use super::view::{Scratch, View};
-use crate::profile::{System, SystemKind, system_view};
+use crate::profile::{System, SystemKind, view_of};
 use sbx_platform::plan::{Access, Code, MountOp, Rights};
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ const TMP: &str = "/private/sbx/tmp";
 impl View {
     /// The system, read-only. Libraries can be loaded in any case: what can be started is a right of its own.
     pub(super) fn add_system_in_place(&mut self, programs: &Programs, host: &dyn Host) {
-        for (path, kind) in system_view(System::MacOs) {
+        for (path, kind) in view_of(System::MacOs) {
             let path = Path::new(path);
             let runs = *programs == Programs::Any && kind == SystemKind::Code;
             match host.kind(path) {

@@ -3,7 +3,7 @@
 use super::host::{Host, Kind};
 use super::places::Places;
 use super::programs::{Parts, Programs};
-use crate::profile::{System, SystemKind, system_view};
+use crate::profile::{System, SystemKind, system_view, view_of};
 use sbx_platform::path::within;
 use sbx_platform::plan::{Access, Code, MountOp, Place, Rights};
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ impl View {
 
     /// The system, read-only; executable only where any program may run.
     pub(super) fn add_system(&mut self, programs: &Programs, host: &dyn Host) {
-        for (path, kind) in system_view(System::Linux) {
+        for (path, kind) in view_of(System::Linux) {
             let path = Path::new(path);
             let runs = *programs == Programs::Any && kind == SystemKind::Code;
             match host.kind(path) {

@@ -22,5 +22,7 @@ pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
 pub use providers::{Narrowing, ProviderTool, provider_tools};
 pub use reads::verb_of;
 pub use secrets::{SECRETS, SecretOption, SecretRules};
-pub use system::{Helper, HelperKind, System, SystemKind, helpers, inert_git_keys, install, system_view};
+pub use system::{
+    Helper, HelperKind, System, SystemKind, helpers, inert_git_keys, install, system_view, view_of,
+};
 pub use trust::{Trusted, trust};

@@ -33,8 +33,13 @@ static LINUX_ROWS: [[&str; 2]; count(LINUX)] = rows(LINUX);
 const MACOS: &str = include_str!("../../profiles/base/macos.txt");
 static MACOS_ROWS: [[&str; 2]; count(MACOS)] = rows(MACOS);
 
+/// What a process sees of the system this program was built for.
+pub fn system_view() -> impl Iterator<Item = (&'static str, SystemKind)> {
+    view_of(System::here())
+}
+
 /// What a process sees of a system, from `profiles/base/`.
-pub fn system_view(system: System) -> impl Iterator<Item = (&'static str, SystemKind)> {
+pub fn view_of(system: System) -> impl Iterator<Item = (&'static str, SystemKind)> {
     let rows: &'static [[&str; 2]] = match system {
         System::Linux => &LINUX_ROWS,
         System::MacOs => &MACOS_ROWS,

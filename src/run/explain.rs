@@ -2,7 +2,7 @@
 
 use crate::capability::Capability;
 use crate::decide::{Denial, Permit, Request, decide};
-use crate::profile::{System, system_view};
+use crate::profile::system_view;
 use sbx_platform::path::{resolve, within};
 use sbx_platform::report::{Act, Verb};
 use std::path::Path;
@@ -45,7 +45,7 @@ fn judge(permit: &Permit<'_>, act: &Act) -> Option<Denial> {
 /// Whether a path is part of the process view beside the agent's own grants.
 fn is_in_view(permit: &Permit<'_>, path: &Path) -> bool {
     let in_root = permit.grant().root.as_deref().is_some_and(|root| within(path, root));
-    in_root || system_view(System::here()).any(|(place, _)| within(path, Path::new(place)))
+    in_root || system_view().any(|(place, _)| within(path, Path::new(place)))
 }
 
 /// Scratch is the process's own; a granted place that lies there is not.

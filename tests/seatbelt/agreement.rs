@@ -11,7 +11,7 @@ use super::mac::{HOME, Mac, PROGRAMS, TMP, policy, profile};
 use super::read::Profile;
 use sbx::capability::Capability;
 use sbx::policy::PlacedScope;
-use sbx::profile::{PROTECTED, System, system_view};
+use sbx::profile::{PROTECTED, System, view_of};
 use sbx::{Policy, Request, decide};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -169,7 +169,7 @@ impl World {
     /// Beside the grants: the proc root without the log, the system, and the names that lead to either.
     fn in_view(&self, path: &Path) -> bool {
         let log = path.starts_with("/Users/u/.local/state/sbx");
-        let system = system_view(System::MacOs).any(|(place, _)| path.starts_with(place));
+        let system = view_of(System::MacOs).any(|(place, _)| path.starts_with(place));
         (path.starts_with(self.root) && !log) || system
     }
 
@@ -184,7 +184,7 @@ impl World {
         let files = self.policy.grants().iter().any(|grant| {
             matches!(&grant.scope, PlacedScope::Fs { paths: Some(entries) } if entries.iter().any(|entry| entry.glob.is_some() && path.starts_with(&entry.base)))
         });
-        let system = system_view(System::MacOs).any(|(place, _)| Path::new(place).starts_with(path));
+        let system = view_of(System::MacOs).any(|(place, _)| Path::new(place).starts_with(path));
         system || files || roots.chain(bases).any(|root| root.starts_with(path)) || self.changeable(path)
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct Mac(BTreeMap<PathBuf, Kind>);
 impl Mac {
     pub(crate) fn new(dirs: &[&str], files: &[&str]) -> Self {
         let mut mac = Self::default();
-        for (path, _) in sbx::profile::system_view(System::MacOs) {
+        for (path, _) in sbx::profile::view_of(System::MacOs) {
             let optional = ["/opt/local", "/nix/store", "/Applications"];
             if !optional.iter().any(|left_out| path.starts_with(left_out)) {
                 mac.add(path, Kind::Directory);
@@ -115,10 +115,12 @@ pub(crate) fn profile(policy: &Policy, mac: &Mac, argv: &[&str], cwd: &str) -> (
     let invocation = Invocation::new((501, 20)).outlet(outlet);
     let lowered = lower(&permit, &invocation, mac).unwrap_or_else(|error| panic!("{argv:?}: {error}"));
     let wanted = seatbelt::wanted_scratch(&lowered.plan);
-    let mut surroundings = Surroundings::default();
-    surroundings.scratch = wanted.into_iter().map(|dest| (dest.clone(), private(&dest))).collect();
-    surroundings.proxy = network.then_some(PROXY);
-    surroundings.tag = "sbx-test".to_owned();
+    let surroundings = Surroundings {
+        scratch: wanted.into_iter().map(|dest| (dest.clone(), private(&dest))).collect(),
+        proxy: network.then_some(PROXY),
+        tag: "sbx-test".to_owned(),
+        ..Surroundings::default()
+    };
     let profile = seatbelt::profile(&lowered.plan, &surroundings).unwrap_or_else(|error| panic!("{error}"));
     let meant = read(&profile.text, &profile.parameters)
         .unwrap_or_else(|error| panic!("{error} in\n{}", profile.text));

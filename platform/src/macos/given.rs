@@ -60,7 +60,8 @@ mod tests {
         assert!(given(&plan).contains(&Guarantee::MemoryLimit));
         plan.limits.memory = Some(1 << 20);
         assert!(!given(&plan).contains(&Guarantee::MemoryLimit));
-        for never in [Guarantee::FsHidden, Guarantee::Teardown, Guarantee::SyscallFilter, Guarantee::Loopback] {
+        for never in [Guarantee::FsHidden, Guarantee::Teardown, Guarantee::SyscallFilter, Guarantee::Loopback]
+        {
             assert!(!given(&plan).contains(&never));
         }
     }
