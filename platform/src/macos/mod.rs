@@ -6,11 +6,23 @@
 //! Invariant: what a plan says reaches the kernel as one profile, before the command starts, and never changes.
 
 mod base;
+#[cfg(target_os = "macos")]
+pub(crate) mod exec;
 mod given;
 mod in_place;
+#[cfg(target_os = "macos")]
+mod log;
+#[cfg(target_os = "macos")]
+mod prepare;
 mod protect;
 mod sbpl;
 pub mod seatbelt;
+#[cfg(target_os = "macos")]
+mod stdio;
+#[cfg(target_os = "macos")]
+mod tree;
 pub mod violations;
+#[cfg(target_os = "macos")]
+mod watch;
 
 pub use given::given;
