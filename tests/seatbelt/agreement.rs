@@ -310,8 +310,11 @@ fn matcher_and_profile_agree() {
         "{allowed} of {acts} acts were allowed"
     );
     // The rarer ones need many records to be met.
-    let met: &[&str] =
-        if rounds() < 1000 { &["fs-glob", "lead", "unread"] } else { &["fs-glob", "anchor", "lead", "unread", "case"] };
+    let met: &[&str] = if rounds() < 1000 {
+        &["fs-glob", "lead", "unread"]
+    } else {
+        &["fs-glob", "anchor", "lead", "unread", "case"]
+    };
     for name in met {
         assert!(gaps.contains_key(*name), "the gap {name} was never met: {gaps:?}");
     }

@@ -12,10 +12,13 @@ use std::process::Stdio as End;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use crate::plan::{Pipe, Plan, Stdio};
 
 const CHUNK: usize = 64 << 10;
+/// How long output is waited for once everything that could be found has ended.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What is relayed for a command.
 #[derive(Debug, Default)]
@@ -27,10 +30,18 @@ pub(super) struct Relays {
 }
 
 impl Relays {
-    /// Waits for what was written; answers with what was captured.
+    /// Waits for what was written; answers with what was captured. A process that was not found may hold its end
+    /// open for good, so the wait has an end too.
     pub(super) fn finish(self) -> (Vec<u8>, Vec<u8>) {
         let mut captured = (Vec::new(), Vec::new());
+        let until = Instant::now() + PATIENCE;
         for (number, relay) in self.outputs {
+            while !relay.is_finished() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            if !relay.is_finished() {
+                continue;
+            }
             let bytes = relay.join().unwrap_or_default();
             if number == 1 { captured.0 = bytes } else { captured.1 = bytes }
         }
