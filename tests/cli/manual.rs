@@ -69,6 +69,7 @@ fn the_short_help_is_one_screen() {
           doctor          Find out what works here, what does not, and what to do about it
           audit           Show, count and verify what happened
           skills          List skills, or say what one still needs
+          tools           Name commands with checked values, and run them or leave them running
           provider-tools  Show what an agent may be given on the model provider's side
           mcp             Stand between clients and servers of the Model Context Protocol
           schema          Print JSON Schemas of what sbx reads and writes

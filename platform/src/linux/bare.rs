@@ -129,7 +129,9 @@ pub(crate) fn start(
     let (kit, behalf, inward) = match &plan.network {
         Network::None => (None, None, None),
         Network::Gateway(gateway) => {
-            let (kit, behalf, inward) = net::prepare(gateway).map_err(wrap)?;
+            let (kit, behalf, inward) = net::prepare(gateway).map_err(|error| {
+                PlatformError::on("make connections on behalf of", plan.program.display().to_string(), error)
+            })?;
             (Some(kit), Some(behalf), inward)
         }
     };

@@ -38,6 +38,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("doors: a launcher's missing promise keeps the doors shut", missing),
     ("doors: a porter that gives up ends the launch", given_up),
     ("doors: the doors come out to the program that spawned", spawned),
+    ("doors: a launch costs little more", cost),
     ("doors: a launcher that is killed leaves nothing", killed),
 ];
 
@@ -336,13 +337,14 @@ fn kinds(world: &World) -> Verdict {
 }
 
 fn tricks(world: &World) -> Verdict {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = attacks::sharing_listener().unwrap();
     listener.set_nonblocking(true).unwrap();
     let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
     datagrams.set_nonblocking(true).unwrap();
     let (stream, datagram) =
         (listener.local_addr().unwrap().to_string(), datagrams.local_addr().unwrap().to_string());
-    let tricks: [&[&str]; 8] = [
+    let tricks: [&[&str]; 9] = [
+        &["share", &stream],
         &["fast-open", &stream],
         &["fast-open-later", &stream],
         &["multipath", &stream],
@@ -433,6 +435,34 @@ fn spawned(world: &World) -> Verdict {
         other => return Failed(format!("{other:?}")),
     }
     Passed
+}
+
+/// Holds the doors and serves nobody.
+struct Holder(Option<Doors>);
+
+impl Porter for Holder {
+    fn open(&mut self, doors: Doors) -> std::io::Result<()> {
+        self.0 = Some(doors);
+        Ok(())
+    }
+}
+
+/// The least of several launches, in turns, since other things run on this machine too.
+fn cost(world: &World) -> Verdict {
+    const MOST: Duration = Duration::from_micros(2_500);
+    let (without, with) = (world.plan(&["nothing"]), plan(world, &["nothing"]));
+    let mut least = [Duration::MAX; 2];
+    for round in 1..=120 {
+        for (at, plan) in [&without, &with].into_iter().enumerate() {
+            let begun = Instant::now();
+            sbx_platform::launch(plan, Some(world.backend), Some(&mut Holder(None))).unwrap();
+            least[at] = least[at].min(begun.elapsed());
+        }
+        if round >= 15 && least[1].saturating_sub(least[0]) <= MOST {
+            return Passed;
+        }
+    }
+    Failed(format!("without and with doors: {least:?}"))
 }
 
 /// Launches with doors and waits, to be killed.

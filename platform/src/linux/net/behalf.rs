@@ -15,7 +15,7 @@ use super::book::Book;
 use super::inside;
 use super::kit::{Kit, Part};
 use crate::door::Way;
-use crate::linux::sys::{c_path, errno, fd, inet, socket};
+use crate::linux::sys::{c_path, errno, fd, inet, process, socket};
 use crate::plan::Gateway;
 
 /// Where names are asked for.
@@ -53,7 +53,10 @@ struct Own {
 }
 
 /// The doors on this host's loopback, what the keeper needs, and its end of the line inward.
+///
+/// An error where the kernel, or a fence around this one, does not let a socket be taken from its owner.
 pub(crate) fn prepare(gateway: &Gateway) -> io::Result<(Kit, Behalf, Option<OwnedFd>)> {
+    try_taking()?;
     let mut parts = Vec::new();
     let mut door = |part: Part| -> io::Result<SocketAddr> {
         let listener = inside::listen((Ipv4Addr::LOCALHOST, 0).into())?;
@@ -89,6 +92,13 @@ pub(crate) fn prepare(gateway: &Gateway) -> io::Result<(Kit, Behalf, Option<Owne
         lists: lists.collect(),
     };
     Ok((Kit { way: Way::OnBehalf, parts }, behalf, inner))
+}
+
+/// Takes a descriptor of our own as one of the command's will be taken.
+fn try_taking() -> io::Result<()> {
+    let line = socket::pair()?.0;
+    let pidfd = process::pidfd_open(process::own_pid())?;
+    process::copy_descriptor(&pidfd, line.as_raw_fd()).map(drop)
 }
 
 impl Behalf {
