@@ -21,6 +21,7 @@ mod risk;
 mod schema;
 mod tools;
 mod ui;
+mod why;
 
 pub use error::CliError;
 pub use exit::Exit;
@@ -67,6 +68,8 @@ enum Command {
     /// Say what could go wrong with a shell text.
     #[command(subcommand)]
     Risk(risk::Risk),
+    /// Ask whether an agent may do something, and try it in its sandbox.
+    Why(why::Why),
     /// Find out what works here, what does not, and what to do about it.
     Doctor(doctor::Doctor),
     /// Show, count and verify what happened.
@@ -154,6 +157,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Check(command) => command.run(ui),
         Command::Explain(command) => command.run(ui),
         Command::Risk(command) => command.run(ui),
+        Command::Why(command) => command.run(ui),
         Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),

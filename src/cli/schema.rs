@@ -48,6 +48,8 @@ pub(super) enum What {
     RiskSuggestions,
     /// An answer of `sbx risk rules`.
     RiskRules,
+    /// An answer of `sbx why`.
+    Why,
     /// An answer of `sbx doctor`.
     Doctor,
     /// An answer of `sbx audit show`.
@@ -102,6 +104,7 @@ pub(super) fn schema(what: What) -> Value {
         What::RiskAssessment => titled("sbx risk assessment", risk::assessment_schema()),
         What::RiskSuggestions => titled("sbx risk suggestions", risk::suggestions_schema()),
         What::RiskRules => titled("sbx risk rules", risk::rules_schema()),
+        What::Why => titled("sbx why", answers::why(denial())),
         What::Doctor => titled("sbx doctor", answers::doctor()),
         What::AuditEvents => titled("sbx audit events", answers::audit_events()),
         What::AuditStats => titled("sbx audit statistics", answers::audit_stats()),

@@ -12,6 +12,7 @@ mod secrets;
 pub mod session;
 mod setting;
 pub mod tools;
+mod why;
 
 pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
 pub use explain::refused;
@@ -22,3 +23,4 @@ pub use record::{allowed, audit, denied};
 pub use repositories::armed_repositories;
 pub use risk::{RiskLayer, risk_denial};
 pub use setting::{Agent, Setting, SettingError};
+pub use why::{Attempt, Trial, Verdict, try_out};
