@@ -31,5 +31,7 @@ mod schema;
 mod support;
 #[path = "cli/terminal.rs"]
 mod terminal;
+#[path = "cli/tools.rs"]
+mod tools;
 #[path = "cli/trust.rs"]
 mod trust;

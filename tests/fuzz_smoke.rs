@@ -94,14 +94,29 @@ const PIECES: &[&str] = &[
     "...\n",
 ];
 
-fn bent(seed: &[u8], seeds: &[Vec<u8>], course: &mut Course) -> Vec<u8> {
+/// Pieces that have a meaning in definitions of tools.
+const TOOL_PIECES: &[&str] = &[
+    "${x}",
+    "{{x}}",
+    "echo ${x}",
+    "$(",
+    "`",
+    "sh -c ",
+    "\nrun: ",
+    "params: {x: text}\n",
+    "[params.x]\ntype = \"text\"\n",
+    "kind = \"command\"\n",
+    "\n../a\n",
+];
+
+fn bent(seed: &[u8], seeds: &[Vec<u8>], pieces: &[&str], course: &mut Course) -> Vec<u8> {
     let mut data = seed.to_vec();
     for _ in 0..=course.next(6) {
         let at = course.next(data.len() + 1);
         let end = (at + course.next(12)).min(data.len());
         match course.next(7) {
-            0 => drop(data.splice(at..at, course.pick(PIECES).bytes())),
-            1 => drop(data.splice(at..end, course.pick(PIECES).bytes())),
+            0 => drop(data.splice(at..at, course.pick(pieces).bytes())),
+            1 => drop(data.splice(at..end, course.pick(pieces).bytes())),
             2 => drop(data.drain(at..end)),
             3 => {
                 let piece = data[at..end].to_vec();
@@ -160,12 +175,16 @@ fn in_front(text: &str) -> String {
 }
 
 fn drive(name: &str, body: fn(&[u8])) {
+    let pieces: Vec<&str> = match name {
+        name if name.starts_with("tool") => PIECES.iter().chain(TOOL_PIECES).copied().collect(),
+        _ => PIECES.to_vec(),
+    };
     let asked = std::env::var("SBX_FUZZ_ITERATIONS").ok().and_then(|text| text.parse().ok());
     let seeds = seeds();
     let mut course = Course(0x5eed);
     let bent = |_| {
         let seed = course.pick(&seeds).clone();
-        bent(&seed, &seeds, &mut course)
+        bent(&seed, &seeds, &pieces, &mut course)
     };
     let inputs = seeds.clone().into_iter().chain((0..asked.unwrap_or(4000)).map(bent));
     for data in inputs {
@@ -191,4 +210,6 @@ smoke! {
     hosts_have_one_spelling host
     patterns_agree_with_a_slow_matcher pattern
     edits_mean_what_they_say edit
+    tools_are_read_or_refused tool_definition
+    values_stay_whole tool_value
 }

@@ -3,6 +3,7 @@
 use super::schema::{place, strings};
 use crate::capability::{CATALOG, Risk};
 use crate::text::Code;
+use crate::tool::ToolCode;
 use serde_json::{Map, Value, json};
 
 /// An object with these properties, all of them there.
@@ -113,6 +114,38 @@ pub(super) fn explanation() -> Value {
         ("root", text_or_null()),
         ("grants", grants()),
         ("hash", json!({ "type": "string", "pattern": "^sha256:[0-9a-f]{64}$" })),
+    ])
+}
+
+pub(super) fn why(denial: Value) -> Value {
+    let decided = json!({ "oneOf": [
+        object([("decision", json!({ "const": "allow" })), ("grant", text()), ("place", place())]),
+        object([("decision", json!({ "const": "deny" })), ("denial", denial)]),
+    ] });
+    let number = || json!({ "type": ["integer", "null"] });
+    let tried = json!({ "oneOf": [
+        object([("verdict", json!({ "const": "untried" })), ("why", text())]),
+        object([
+            ("verdict", json!({ "enum": ["agree", "expected", "differ"] })),
+            ("why", text_or_null()),
+            ("act", text()),
+            ("object", text()),
+            ("done", flag()),
+            ("error", number()),
+            ("backend", text()),
+            ("landlock", number()),
+            ("missing", strings()),
+        ]),
+    ] });
+    object([
+        ("request", text()),
+        ("decided", decided),
+        ("tried", tried),
+        ("file", text()),
+        ("authority", text()),
+        ("version", text()),
+        ("system", text()),
+        ("machine", text()),
     ])
 }
 
@@ -248,4 +281,102 @@ pub(super) fn outcome(denial: Value) -> Value {
     let refused = object([("status", json!({ "type": "integer" })), ("error", text())]);
     let denied = object([("status", json!({ "const": 126 })), ("denial", denial.clone())]);
     json!({ "anyOf": [ran, refused, denied, denial] })
+}
+
+fn tool_fault_code() -> Value {
+    let codes: Vec<&str> = ToolCode::ALL.iter().map(|code| code.name()).collect();
+    json!({ "enum": codes })
+}
+
+fn number_or_null() -> Value {
+    json!({ "type": ["number", "null"] })
+}
+
+pub(super) fn tools() -> Value {
+    let reason = object([("code", text()), ("message", text())]);
+    let constraints = object([
+        ("timeout_seconds", number_or_null()),
+        ("max_stdout_bytes", json!({ "type": "integer" })),
+        ("max_stderr_bytes", json!({ "type": "integer" })),
+        ("cwd", text_or_null()),
+    ]);
+    list(object([
+        ("agent", text()),
+        ("name", text()),
+        ("description", text_or_null()),
+        ("kind", json!({ "enum": ["argv", "free", "shell", "internal"] })),
+        ("command", text()),
+        ("persistent", flag()),
+        ("enabled", flag()),
+        ("requires", strings()),
+        ("hosts", strings()),
+        ("env", strings()),
+        ("risk", risk()),
+        ("offered", flag()),
+        ("reason", json!({ "anyOf": [{ "type": "null" }, reason] })),
+        ("output", json!({ "enum": ["text", "json", "lines"] })),
+        ("constraints", constraints),
+        ("input_schema", json!({ "type": "object" })),
+        ("layer", json!({ "enum": ["builtin", "user", "record", "session"] })),
+        ("place", place()),
+    ]))
+}
+
+pub(super) fn tool_problems() -> Value {
+    let problem = object([
+        ("code", tool_fault_code()),
+        ("field", text()),
+        ("message", text()),
+        ("place", place()),
+        ("help", text_or_null()),
+    ]);
+    list(object([("file", text()), ("tools", strings()), ("problems", list(problem))]))
+}
+
+/// A tool that failed, with what it printed if it ran.
+fn tool_failure() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "is_error": { "const": true }, "code": tool_fault_code(), "tool": text(), "message": text(),
+            "value": true, "stdout": text(), "stderr": text(), "stdout_truncated": flag(), "stderr_truncated": flag(),
+            "exit_code": { "type": ["integer", "null"] }, "duration_ms": { "type": "integer" },
+        },
+        "required": ["is_error", "code", "tool", "message"],
+        "additionalProperties": false,
+    })
+}
+
+pub(super) fn tool_run(denial: Value) -> Value {
+    let done = object([
+        ("value", json!(true)),
+        ("stdout", text()),
+        ("stderr", text()),
+        ("stdout_truncated", flag()),
+        ("stderr_truncated", flag()),
+        ("exit_code", json!({ "type": ["integer", "null"] })),
+        ("duration_ms", json!({ "type": "integer" })),
+    ]);
+    json!({ "anyOf": [done, tool_failure(), denial] })
+}
+
+fn tool_process() -> Value {
+    object([
+        ("name", text()),
+        ("pid", json!({ "type": "integer" })),
+        ("running", flag()),
+        ("exit_code", json!({ "type": ["integer", "null"] })),
+        ("end", text_or_null()),
+        ("uptime_ms", json!({ "type": "integer" })),
+        ("stdout", text()),
+        ("stderr", text()),
+    ])
+}
+
+pub(super) fn tool_status(denial: Value) -> Value {
+    json!({ "anyOf": [tool_process(), tool_failure(), denial] })
+}
+
+pub(super) fn tool_session() -> Value {
+    object([("session", text()), ("agent", text_or_null()), ("processes", list(tool_process()))])
 }

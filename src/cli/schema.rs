@@ -42,6 +42,8 @@ pub(super) enum What {
     Problems,
     /// An answer of `sbx explain`.
     Explanation,
+    /// An answer of `sbx why`.
+    Why,
     /// An answer of `sbx doctor`.
     Doctor,
     /// An answer of `sbx audit show`.
@@ -56,6 +58,16 @@ pub(super) enum What {
     SkillCheck,
     /// An answer of `sbx provider-tools`.
     ProviderTools,
+    /// An answer of `sbx tools list`; that of `show` is one of its rows.
+    Tools,
+    /// An answer of `sbx tools validate`.
+    ToolProblems,
+    /// An answer of `sbx tools run`: what came out, or why nothing did.
+    ToolRun,
+    /// An answer of `sbx tools start`, `stop` and `status` about one tool.
+    ToolStatus,
+    /// An answer of `sbx tools status` about a session.
+    ToolSession,
 }
 
 impl Schema {
@@ -83,6 +95,7 @@ pub(super) fn schema(what: What) -> Value {
         What::Grants => titled("sbx grants", answers::grants()),
         What::Problems => titled("sbx problems", answers::problems()),
         What::Explanation => titled("sbx explanation", answers::explanation()),
+        What::Why => titled("sbx why", answers::why(denial())),
         What::Doctor => titled("sbx doctor", answers::doctor()),
         What::AuditEvents => titled("sbx audit events", answers::audit_events()),
         What::AuditStats => titled("sbx audit statistics", answers::audit_stats()),
@@ -90,6 +103,11 @@ pub(super) fn schema(what: What) -> Value {
         What::Skills => titled("sbx skills", answers::skills()),
         What::SkillCheck => titled("sbx skill check", answers::skill_check()),
         What::ProviderTools => titled("sbx provider tools", answers::provider_tools()),
+        What::Tools => titled("sbx tools", answers::tools()),
+        What::ToolProblems => titled("sbx tool problems", answers::tool_problems()),
+        What::ToolRun => titled("sbx tool run", answers::tool_run(denial())),
+        What::ToolStatus => titled("sbx tool status", answers::tool_status(denial())),
+        What::ToolSession => titled("sbx tool session", answers::tool_session()),
     }
 }
 

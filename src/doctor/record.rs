@@ -5,6 +5,7 @@ use crate::manifest::{Config, Facts, Manifest, WrittenIn};
 use crate::policy::{Grant, PlacedScope, Policy};
 use crate::profile::{Narrowing, PROTECTED, is_public_suffix, provider_tools};
 use crate::text::{Code, Problem, Source, Span, closest};
+use crate::tool::read_section;
 use sbx_platform::path::within;
 use std::path::Path;
 
@@ -21,6 +22,8 @@ pub fn examine(source: Source, config: &Config, facts: &Facts) -> Vec<Problem> {
         problems.extend(protected(grant).map(|problem| problem.at(span)));
     }
     problems.extend(unknown_provider_tools(&manifest));
+    let tools = manifest.sections().tools.as_ref().map(|section| read_section(section, manifest.source()));
+    problems.extend(tools.into_iter().flat_map(|read| read.faults).map(|fault| fault.to_problem()));
     problems
 }
 

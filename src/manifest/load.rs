@@ -27,10 +27,12 @@ pub enum LoadError {
         path: PathBuf,
     },
     /// It is larger than any record.
-    #[error("{} is larger than {} kB", path.display(), MAX_BYTES / 1024)]
+    #[error("{} is larger than {} kB", path.display(), most / 1024)]
     TooLarge {
         /// Which file.
         path: PathBuf,
+        /// How many bytes it may have.
+        most: usize,
     },
     /// It is not text.
     #[error("{} is not UTF-8 text (byte {at})", path.display())]
@@ -47,6 +49,11 @@ pub enum LoadError {
 /// # Errors
 /// When it cannot be read, is no regular file, is too large, or is not UTF-8.
 pub fn read_source(path: &Path) -> Result<Source, LoadError> {
+    read_bounded(path, MAX_BYTES)
+}
+
+/// The same for files that are not sbx's own and may be larger.
+pub(crate) fn read_bounded(path: &Path, most: usize) -> Result<Source, LoadError> {
     let read = |source| LoadError::Read { path: path.to_path_buf(), source };
     // A FIFO would block on open; look first, and look again at what was opened.
     let not_a_file = || LoadError::NotAFile { path: path.to_path_buf() };
@@ -58,9 +65,9 @@ pub fn read_source(path: &Path) -> Result<Source, LoadError> {
         return Err(not_a_file());
     }
     let mut bytes = Vec::new();
-    file.take(MAX_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(read)?;
-    if bytes.len() > MAX_BYTES {
-        return Err(LoadError::TooLarge { path: path.to_path_buf() });
+    file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(read)?;
+    if bytes.len() > most {
+        return Err(LoadError::TooLarge { path: path.to_path_buf(), most });
     }
     let text = String::from_utf8(bytes).map_err(|error| LoadError::NotText {
         path: path.to_path_buf(),

@@ -40,11 +40,12 @@ pub use write::{WriteError, rewrite};
 pub use yaml::{Node, NodeKind};
 
 pub(crate) use config::{AUDIT_KEYS, BACKENDS, KEYS as CONFIG_KEYS};
+pub(crate) use load::read_bounded;
 pub(crate) use mcp::KEYS as MCP_KEYS;
 pub(crate) use record::{MAX_AGENT_ID, is_agent_id};
 pub(crate) use render::record as render_record;
 pub(crate) use sections::{RISK_KEYS, duration};
-pub(crate) use write::create as create_file;
+pub(crate) use write::{create as create_file, rewrite_bounded};
 pub(crate) use yaml::parse as parse_yaml;
 
 /// The keys of `limits`.

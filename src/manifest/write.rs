@@ -1,6 +1,6 @@
 //! Rewrites a file so that readers see the old text or the new, never a part.
 
-use super::load::{LoadError, read_source};
+use super::load::{LoadError, read_bounded};
 use crate::text::Source;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -40,6 +40,15 @@ pub fn rewrite<E>(
     path: &Path,
     change: impl FnOnce(Source) -> Result<Option<String>, E>,
 ) -> Result<bool, WriteError<E>> {
+    rewrite_bounded(path, super::MAX_BYTES, change)
+}
+
+/// The same for files that are not sbx's own and may be larger.
+pub(crate) fn rewrite_bounded<E>(
+    path: &Path,
+    most: usize,
+    change: impl FnOnce(Source) -> Result<Option<String>, E>,
+) -> Result<bool, WriteError<E>> {
     let fail = |op, path: &Path| {
         let path = path.to_path_buf();
         move |source| WriteError::Io { op, path, source }
@@ -49,7 +58,7 @@ pub fn rewrite<E>(
     // The directory is locked rather than the file, because the file is about to be replaced.
     let lock = File::open(dir).map_err(fail("open", dir))?;
     lock.lock().map_err(fail("lock", dir))?;
-    let source = read_source(&real)?;
+    let source = read_bounded(&real, most)?;
     let Some(text) =
         change(Source::new(path.display().to_string(), source.text())).map_err(WriteError::Refused)?
     else {

@@ -303,6 +303,8 @@ impl Gate {
             );
             return Passage::Dropped;
         };
+        // What is written here bears the identifier as the client spelled it.
+        let id = Id::read(&request.id).unwrap_or(id);
         match request.kind {
             Asked::Other | Asked::Subscription { .. } => Passage::AsIs,
             Asked::Tools { first } => match result {

@@ -9,6 +9,7 @@ mod flight;
 
 mod gate;
 mod inquiry;
+pub mod install;
 mod listing;
 mod pins;
 pub mod protocol;

@@ -69,7 +69,11 @@ impl Watch {
 /// What a change of the record means for a fence that stands.
 fn fence_remark(old: &Rules, new: &Rules) -> Option<&'static str> {
     if fingerprint(&old.policy) == fingerprint(&new.policy) {
-        return None;
+        let (old, new) = (old.policy.sections(), new.policy.sections());
+        let same = old.env == new.env && old.limits == new.limits && old.listen == new.listen;
+        return (!same).then_some(
+            "limits, environment and ports of the running server stay as they are until its next start",
+        );
     }
     let wider = new.policy.grants().iter().any(|grant| !covers(&old.policy, &grant.spec));
     Some(if wider {

@@ -27,6 +27,7 @@ pub const FILES: &[File] = files! { base:
     "doctor/install.txt",
     "mcp/actions.txt",
     "mcp/arguments.txt",
+    "mcp/clients.txt",
     "mcp/launchers.txt",
     "mcp/runtimes.txt",
     "mcp/servers.txt",

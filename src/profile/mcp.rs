@@ -45,6 +45,37 @@ static LAUNCHER_ROWS: [[&str; 3]; count(LAUNCHERS)] = rows(LAUNCHERS);
 const RUNTIMES: &str = include_str!("../../profiles/mcp/runtimes.txt");
 static RUNTIME_ROWS: [[&str; 2]; count(RUNTIMES)] = rows(RUNTIMES);
 
+const CLIENTS: &str = include_str!("../../profiles/mcp/clients.txt");
+static CLIENT_ROWS: [[&str; 6]; count(CLIENTS)] = rows(CLIENTS);
+
+/// Where a client keeps its list of servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct McpClient {
+    /// The client.
+    pub name: &'static str,
+    /// Whether it is the list of one project.
+    pub project: bool,
+    /// The file: below home when it starts with `~/`, else below the project.
+    pub file: &'static str,
+    /// Whether it is TOML; else it is JSON, perhaps with comments.
+    pub toml: bool,
+    /// The key of the list.
+    pub key: &'static str,
+}
+
+/// Where the clients of this system keep their lists of servers.
+pub fn mcp_clients() -> impl Iterator<Item = McpClient> {
+    let here = |[_, _, system, ..]: &&[&str; 6]| *system == "any" || *system == std::env::consts::OS;
+    CLIENT_ROWS.iter().filter(here).map(|[name, which, _, file, format, key]| McpClient {
+        name,
+        project: *which == "project",
+        file,
+        toml: *format == "toml",
+        key,
+    })
+}
+
 /// Programs that fetch servers and start them.
 pub fn mcp_launchers() -> impl Iterator<Item = McpLauncher> {
     LAUNCHER_ROWS.iter().map(|[words, runtime, why]| McpLauncher {

@@ -17,7 +17,7 @@ mod trust;
 pub use builtin::{BUILTIN_AGENTS, FILES, File, agent};
 pub use evaluators::{Evaluation, Evaluator, evaluator};
 pub use hosts::is_public_suffix;
-pub use mcp::{McpAction, McpLauncher, McpPreset, mcp_launchers, mcp_needs};
+pub use mcp::{McpAction, McpClient, McpLauncher, McpPreset, mcp_clients, mcp_launchers, mcp_needs};
 pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
 pub use providers::{Narrowing, ProviderTool, provider_tools};
 pub use reads::verb_of;

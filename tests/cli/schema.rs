@@ -16,6 +16,7 @@ const KINDS: &[&str] = &[
     "grants",
     "problems",
     "explanation",
+    "why",
     "doctor",
     "audit-events",
     "audit-stats",
@@ -23,6 +24,11 @@ const KINDS: &[&str] = &[
     "skills",
     "skill-check",
     "provider-tools",
+    "tools",
+    "tool-problems",
+    "tool-run",
+    "tool-status",
+    "tool-session",
 ];
 
 fn schema(env: &TestEnv, kind: &str) -> Value {
@@ -222,6 +228,11 @@ fn every_json_answer_fits_its_schema() {
         "home/.config/sbx/agents/odd.md",
         "---\nsandbox: /tmp\ncapabilities:\n  - fs.raed\n  - fs.read: {in: /etc}\n---\n",
     );
+    env.write("project/bad.yml", "x: {run: [], persistent: 1}\ny: 'echo ${a}'\n");
+    env.write_record(
+        "t.md",
+        "---\nsandbox: {root: $PROJECT}\ncapabilities: [proc.exec, proc.eval]\ntools:\n  say: {run: [echo, '${word}']}\n  fail: {run: exit 3}\n  wait: {run: [sleep, '60'], persistent: true}\n  off: {run: ls, enabled: false}\n---\n",
+    );
     let skill = "---\nname: look\ndescription: looks\nallowed-tools: Read Frob\n---\nBody.\n";
     let skill = env.write("project/skills/look/SKILL.md", skill);
     let skill = skill.to_str().expect("text");
@@ -237,7 +248,19 @@ fn every_json_answer_fits_its_schema() {
         ("provider-tools", &["provider-tools", "--agent", "fetcher", "--all"]),
         ("outcome", &["exec", "--agent", "builder", "--", "sh", "-c", "echo x; exit 3"]),
         ("outcome", &["exec", "--agent", "scout", "--", "rm", "x"]),
+        ("tools", &["tools", "list", "--all", "--schema"]),
+        ("tool-problems", &["tools", "validate", "bad.yml"]),
+        ("tool-run", &["tools", "run", "-a", "t", "say", "word=x"]),
+        ("tool-run", &["tools", "run", "-a", "t", "say"]),
+        ("tool-run", &["tools", "run", "-a", "t", "fail"]),
+        ("tool-status", &["tools", "start", "-a", "t", "--session", "schema", "wait"]),
+        ("tool-session", &["tools", "status", "--session", "schema"]),
+        ("tool-status", &["tools", "stop", "--session", "schema", "wait"]),
+        ("tool-status", &["tools", "stop", "--session", "schema", "wait"]),
         ("doctor", &["doctor"]),
+        ("why", &["why", "--agent", "scout", "fs.read", "."]),
+        ("why", &["why", "--agent", "scout", "fs.write", "x"]),
+        ("why", &["why", "--agent", "fetcher", "net.get", "host.example"]),
         ("audit-events", &["audit", "show"]),
         ("audit-stats", &["audit", "stats"]),
         ("audit-verdict", &["audit", "verify"]),

@@ -24,8 +24,11 @@ const PROGRAMS: &[(&str, &str)] = &[
         "node",
         "node -e 'require(\"https\").get(\"https://api.test:{https}/p\", r => r.on(\"data\", d => console.log(String(d))))'",
     ),
-    ("perl", "perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(\"api.test:{http}\"); \
-              print $s \"GET /p HTTP/1.0\\r\\nHost: api.test:{http}\\r\\n\\r\\n\"; print <$s>'"),
+    (
+        "perl",
+        "perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(\"api.test:{http}\"); \
+              print $s \"GET /p HTTP/1.0\\r\\nHost: api.test:{http}\\r\\n\\r\\n\"; print <$s>'",
+    ),
 ];
 
 #[test]
@@ -38,8 +41,15 @@ fn programs_reach_what_is_granted() {
             let ran = world.run("net.get: {hosts: [\"other.test\"]}", script);
             assert!(!ran.stdout.contains("GET /p"), "{backend} {program} {ran:?}");
         }
-        let ran = world.run("net.get: {hosts: [\"api.test\"]}", "getent hosts api.test; getent ahosts api.test | head -1; getent hosts other.test; true");
-        assert_eq!(ran.stdout.lines().filter(|line| line.starts_with("198.18.")).count(), 2, "{backend} {ran:?}");
+        let ran = world.run(
+            "net.get: {hosts: [\"api.test\"]}",
+            "getent hosts api.test; getent ahosts api.test | head -1; getent hosts other.test; true",
+        );
+        assert_eq!(
+            ran.stdout.lines().filter(|line| line.starts_with("198.18.")).count(),
+            2,
+            "{backend} {ran:?}"
+        );
     }
 }
 
@@ -74,7 +84,12 @@ fn git_server(world: &World) -> (Child, String) {
 git -c user.name=a -c user.email=a@example.org commit -q --allow-empty -m one && git push -q ../repo.git HEAD:refs/heads/main && git -C ../repo.git symbolic-ref HEAD refs/heads/main";
     let script = world.write("git.py", GIT_SERVER);
     let at = world.path("");
-    let done = Command::new("sh").args(["-c", prepare]).current_dir(&at).env("HOME", world.path("home")).status().unwrap();
+    let done = Command::new("sh")
+        .args(["-c", prepare])
+        .current_dir(&at)
+        .env("HOME", world.path("home"))
+        .status()
+        .unwrap();
     assert!(done.success());
     let mut server = Command::new("python3")
         .arg(script)

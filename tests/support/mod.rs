@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,6 +36,9 @@ impl TestEnv {
         let env = Self { base };
         std::fs::create_dir_all(env.home()).expect("a home");
         std::fs::create_dir_all(env.project().join(".git")).expect("a project");
+        let run = std::fs::Permissions::from_mode(0o700);
+        std::fs::create_dir_all(env.base.join("run")).expect("a run-time directory");
+        std::fs::set_permissions(env.base.join("run"), run).expect("a mode");
         env
     }
 
@@ -75,6 +79,7 @@ impl TestEnv {
             .env_clear()
             .env("HOME", self.home())
             .env("PATH", format!("{dir}:/usr/local/bin:/usr/bin:/bin"))
+            .env("XDG_RUNTIME_DIR", self.base.join("run"))
             .env("NO_COLOR", "1")
             .env("LANG", "C.UTF-8")
             .env("TERM", "dumb")

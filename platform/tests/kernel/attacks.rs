@@ -47,6 +47,18 @@ impl Address {
     }
 }
 
+/// A listener of the host that would share its port.
+pub(crate) fn sharing_listener() -> io::Result<std::net::TcpListener> {
+    let listener = socket(2, 1, 0)?;
+    set(&listener, libc::SOL_SOCKET, libc::SO_REUSEPORT)?;
+    let Some(address) = Address::of("127.0.0.1:0") else { return Err(io::ErrorKind::InvalidInput.into()) };
+    // SAFETY: sixteen readable bytes.
+    check(unsafe { libc::bind(listener.as_raw_fd(), (&raw const address).cast(), 16) }.into())?;
+    // SAFETY: plain integers.
+    check(unsafe { libc::listen(listener.as_raw_fd(), 64) }.into())?;
+    Ok(listener.into())
+}
+
 /// What the probe does inside.
 pub(crate) fn act(words: &[&str]) -> Option<String> {
     let done = |result: io::Result<()>| match result {
@@ -79,6 +91,7 @@ pub(crate) fn act(words: &[&str]) -> Option<String> {
         }
         ["mapped", address] => done(TcpStream::connect(mapped(address)?).map(drop)),
         ["exchange", address, tries] => exchange(Address::of(address)?, tries.parse().ok()?),
+        ["share", address] => done(share(&Address::of(address)?)),
         ["pair", path] => done(send_from_pair(path)),
         ["unbound"] => match unbound() {
             Ok(ip) => ip,
@@ -96,11 +109,7 @@ fn mapped(address: &str) -> Option<SocketAddr> {
 /// Connects "later": the packet leaves with the first bytes.
 fn fast_open_later(address: &Address) -> io::Result<()> {
     let socket = socket(2, 1, 0)?;
-    let on = 1_i32;
-    let (raw, option) = (socket.as_raw_fd(), libc::TCP_FASTOPEN_CONNECT);
-    // SAFETY: one readable integer.
-    let set = unsafe { libc::setsockopt(raw, libc::IPPROTO_TCP, option, (&raw const on).cast(), 4) };
-    check(set.into())?;
+    set(&socket, libc::IPPROTO_TCP, libc::TCP_FASTOPEN_CONNECT)?;
     address.connect(&socket)?;
     address.send(&socket, libc::MSG_NOSIGNAL)
 }
@@ -123,6 +132,27 @@ fn exchange(address: Address, tries: usize) -> String {
     stop.store(true, Ordering::Relaxed);
     let _ = thread.join();
     format!("{connected} connected")
+}
+
+fn set(socket: &OwnedFd, level: i32, option: i32) -> io::Result<()> {
+    let on = 1_i32;
+    // SAFETY: one readable integer.
+    let set = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const on).cast(), 4) };
+    check(set.into()).map(drop)
+}
+
+/// Listens beside somebody else on the same port, which makes it one's own, and calls it.
+fn share(address: &Address) -> io::Result<()> {
+    let listener = socket(2, 1, 0)?;
+    let shared = set(&listener, libc::SOL_SOCKET, libc::SO_REUSEPORT);
+    // SAFETY: sixteen readable bytes.
+    check(unsafe { libc::bind(listener.as_raw_fd(), (&raw const *address).cast(), 16) }.into())?;
+    // SAFETY: plain integers.
+    check(unsafe { libc::listen(listener.as_raw_fd(), 64) }.into())?;
+    for _ in 0..40 {
+        address.connect(&socket(2, 1, 0)?)?;
+    }
+    shared
 }
 
 /// A pair of datagram sockets needs no permission to make sockets, and can send anywhere.

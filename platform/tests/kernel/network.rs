@@ -337,13 +337,14 @@ fn kinds(world: &World) -> Verdict {
 }
 
 fn tricks(world: &World) -> Verdict {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = attacks::sharing_listener().unwrap();
     listener.set_nonblocking(true).unwrap();
     let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
     datagrams.set_nonblocking(true).unwrap();
     let (stream, datagram) =
         (listener.local_addr().unwrap().to_string(), datagrams.local_addr().unwrap().to_string());
-    let tricks: [&[&str]; 8] = [
+    let tricks: [&[&str]; 9] = [
+        &["share", &stream],
         &["fast-open", &stream],
         &["fast-open-later", &stream],
         &["multipath", &stream],

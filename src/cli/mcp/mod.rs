@@ -1,5 +1,6 @@
 //! `sbx mcp`: servers of the Model Context Protocol behind a fence and a gate.
 
+mod install;
 mod pin;
 
 use super::fence::{Who, explain};
@@ -19,6 +20,8 @@ pub(super) enum Mcp {
     Wrap(Wrap),
     /// Write down what a server's tools are; a tool that changes is blocked until it is pinned anew.
     Pin(pin::Pin),
+    /// Put sbx into a client's list of servers, or before the servers that are there.
+    Install(install::Install),
 }
 
 impl Mcp {
@@ -26,6 +29,7 @@ impl Mcp {
         match self {
             Self::Wrap(command) => Ok(command.run(ui)),
             Self::Pin(command) => command.run(ui),
+            Self::Install(command) => command.run(ui),
         }
     }
 }

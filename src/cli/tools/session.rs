@@ -63,8 +63,10 @@ pub(in crate::cli) struct Add {
 /// What to supervise.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Supervise {
+    /// Which session.
     #[arg(long)]
     session: String,
+    /// How long it lives when nobody asks anything of it.
     #[arg(long, value_parser = time)]
     idle: Option<Duration>,
 }

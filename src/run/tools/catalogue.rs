@@ -207,3 +207,107 @@ fn stamp(path: &Path) -> Option<Stamp> {
         settled: age.is_some_and(|age| age > UNSETTLED),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Facts;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    struct World(PathBuf);
+
+    impl World {
+        fn new(name: &str) -> Self {
+            let dir = std::env::temp_dir().join(format!("sbx-catalogue-{}-{name}", std::process::id()));
+            let _ = std::fs::remove_dir_all(&dir);
+            std::fs::create_dir_all(dir.join("tools")).unwrap();
+            Self(dir)
+        }
+
+        fn write(&self, file: &str, text: &str) {
+            std::fs::write(self.0.join("tools").join(file), text).unwrap();
+        }
+
+        fn open(&self) -> (Catalogue, Vec<Change>) {
+            let setting = Setting::with_facts(Facts::new("/home/u").config_dir(&self.0)).unwrap();
+            let policy = Policy::from_specs("a", &[], &setting.facts).unwrap();
+            Catalogue::open(&setting, &policy)
+        }
+    }
+
+    impl Drop for World {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn tool(name: &str, word: &str) -> String {
+        format!("name = \"{name}\"\nkind = \"command\"\nbinary = \"echo\"\nargs = [\"{word}\"]\n")
+    }
+
+    fn line(catalogue: &Catalogue, name: &str) -> Option<String> {
+        catalogue.tools().get(name).map(Tool::command_line)
+    }
+
+    #[test]
+    fn a_broken_edit_keeps_the_last_good_version_and_says_so() {
+        let world = World::new("edit");
+        world.write("a.toml", &tool("a", "one"));
+        let (mut catalogue, changes) = world.open();
+        assert!(changes.is_empty());
+        world.write("a.toml", "name = ");
+        let changes = catalogue.refresh();
+        assert!(changes[0].message.contains("last good"), "{changes:?}");
+        assert!(catalogue.refresh().is_empty(), "it is told once");
+        assert_eq!(line(&catalogue, "a").as_deref(), Some("echo one"));
+        world.write("a.toml", &tool("a", "two"));
+        world.write("b.toml", &tool("b", "new"));
+        assert_eq!(catalogue.refresh()[0].message, "it is whole again");
+        assert_eq!(line(&catalogue, "a").as_deref(), Some("echo two"));
+        assert_eq!(line(&catalogue, "b").as_deref(), Some("echo new"));
+        std::fs::remove_file(world.0.join("tools/a.toml")).unwrap();
+        assert_eq!(catalogue.refresh().len(), 1);
+        assert_eq!(line(&catalogue, "a"), None);
+    }
+
+    #[test]
+    fn a_session_tool_survives_a_refresh() {
+        let world = World::new("session");
+        world.write("a.toml", &tool("a", "user"));
+        let (mut catalogue, _) = world.open();
+        let own = read_definitions(&Source::new("s.toml", tool("a", "own")), Layer::Session);
+        own.tools.into_iter().for_each(|tool| catalogue.add(tool));
+        world.write("a.toml", &tool("a", "changed"));
+        catalogue.refresh();
+        assert_eq!(line(&catalogue, "a").as_deref(), Some("echo own"));
+    }
+
+    #[test]
+    fn a_file_that_is_written_while_it_is_read_is_never_lost() {
+        let world = Arc::new(World::new("race"));
+        world.write("a.toml", &tool("a", "0"));
+        let (mut catalogue, _) = world.open();
+        let done = Arc::new(AtomicBool::new(false));
+        let writer = std::thread::spawn({
+            let (world, done) = (Arc::clone(&world), Arc::clone(&done));
+            move || {
+                for number in 0..300 {
+                    // Not in one step: the file is empty and cut off at times.
+                    let text = tool("a", &number.to_string());
+                    world.write("a.toml", "");
+                    world.write("a.toml", &text[..text.len() / 2]);
+                    world.write("a.toml", &text);
+                }
+                done.store(true, Ordering::Relaxed);
+            }
+        });
+        while !done.load(Ordering::Relaxed) {
+            catalogue.refresh();
+            assert!(line(&catalogue, "a").is_some());
+        }
+        writer.join().unwrap();
+        catalogue.refresh();
+        assert_eq!(line(&catalogue, "a").as_deref(), Some("echo 299"));
+    }
+}

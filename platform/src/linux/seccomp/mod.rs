@@ -212,6 +212,8 @@ mod tests {
             arguments[flags] = 0x2000_4000 | 7 << 32;
             assert_eq!(ask(number, &arguments), refused(libc::EPERM), "call {number}");
         }
+        assert_eq!(ask(54, &[0, 1, 15]), refused(libc::ENOPROTOOPT));
+        assert_eq!(ask(54, &[0, 1, 2]), ALLOW);
         assert_eq!(ask(438, &[]), refused(libc::EPERM));
         assert_eq!(ask(310, &[]), refused(libc::EPERM));
         assert_eq!(ask(257, &[0, 0, 0o101, 0o644]), ALLOW);

@@ -97,6 +97,9 @@ const SENDING: [(&str, u32); 3] = [("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3
 /// `MSG_FASTOPEN`: connect while sending.
 const FAST_OPEN: u32 = 0x2000_0000;
 
+/// `SO_REUSEPORT`: a port shared with a listener of the host would lead there, as if it were one's own.
+const SHARED_PORT: &[u32] = &[15];
+
 /// How the broker takes a copy of a caller's socket.
 const TAKING: &str = "pidfd_getfd";
 
@@ -224,6 +227,7 @@ impl Filter {
         rules.add("socket", Action::Look(Check::Socket { unix: self.unix, inet: self.inet }));
         if self.inet == Inet::OnBehalf {
             SENDING.iter().for_each(|(name, flags)| rules.add(name, bits(*flags, FAST_OPEN)));
+            rules.add("setsockopt", none_of(2, SHARED_PORT, error(libc::ENOPROTOOPT)));
         }
         if !self.is_watched() {
             rules.add(RESOLVING, gone);

@@ -220,6 +220,7 @@ pub(crate) const CHECKED: &[Call] = &[
     call("connect", 42, 203),
     call("bind", 49, 200),
     call("listen", 50, 201),
+    call("setsockopt", 54, 208),
     call("sendto", 44, 206),
     call("sendmsg", 46, 211),
     call("sendmmsg", 307, 269),

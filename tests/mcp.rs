@@ -1,0 +1,19 @@
+//! The gateway for MCP servers: the gate by itself, the streams around it, and real clients and servers.
+//!
+//! Real peers are found below the directory named by `SBX_TEST_MCP`, which `scripts/test` makes.
+
+#![expect(unreachable_pub, reason = "the support module is shared by several test programs")]
+#![expect(clippy::unwrap_used, reason = "what a test needs and does not have should stop it")]
+
+#[path = "mcp/differential.rs"]
+mod differential;
+#[path = "mcp/gate.rs"]
+mod gate;
+#[path = "mcp/peers.rs"]
+mod peers;
+#[path = "mcp/server.rs"]
+mod server;
+#[path = "mcp/stream.rs"]
+mod stream;
+#[expect(dead_code, reason = "other test programs use the rest")]
+mod support;

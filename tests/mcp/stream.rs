@@ -1,0 +1,299 @@
+//! The program as a client meets it: streams, ends, reloads, pins, all with a real process behind a real fence.
+
+use crate::server::{SOON, Talk, record, world};
+use serde_json::{Value, json};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const ECHO: &str = "mcp: {allowed_tools: [echo, big, exit, look, spawn]}\n";
+
+fn text(answer: &Value) -> &str {
+    answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| unreachable!("{answer}"))
+}
+
+fn error(answer: &Value) -> String {
+    let body: Value = serde_json::from_str(text(answer)).unwrap_or_default();
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    assert_eq!(answer["result"]["_meta"]["sbx/denial"]["code"], body["error"]);
+    body["error"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Processes whose command line holds a word.
+fn alive(word: &str) -> usize {
+    let processes = std::fs::read_dir("/proc").expect("a process list").flatten();
+    let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).contains(word)).count()
+}
+
+fn signal(talk: &Talk, name: &str) {
+    let done = Command::new("kill").args([name, &talk.id().to_string()]).status().expect("kill runs");
+    assert!(done.success());
+}
+
+#[test]
+fn only_allowed_tools_are_seen_and_called() {
+    let env = world(ECHO);
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.hello();
+    assert_eq!(talk.tools(), ["echo", "get_policy", "big", "exit", "look", "spawn"]);
+    let sent = talk.call("echo", json!({ "a": 1.0 }));
+    let seen: Value = serde_json::from_str(text(&sent)).unwrap();
+    assert_eq!(
+        (&seen["params"]["name"], &seen["params"]["arguments"]),
+        (&json!("echo"), &json!({ "a": 1.0 }))
+    );
+    for _ in 0..3 {
+        assert_eq!(error(&talk.call("evil", json!({}))), "tool_not_allowed");
+    }
+    assert!(talk.hears("tools/actions permitted").contains("sbx: 5 tools/actions permitted"));
+    talk.close();
+    let (status, time) = talk.ended();
+    assert!(status.code() == Some(0) && time < Duration::from_secs(2), "{status} after {time:?}");
+    let log = std::fs::read_to_string(env.home().join(".local/state/sbx/audit.jsonl")).unwrap();
+    let kinds = |word: &str| log.lines().filter(|line| line.contains(word)).count();
+    assert_eq!((kinds("\"kind\":\"launch\""), kinds("\"kind\":\"end\"")), (1, 1), "{log}");
+    assert_eq!((kinds("\"decision\":\"deny\""), kinds("\"decision\":\"allow\"")), (3, 1), "{log}");
+}
+
+#[test]
+fn the_server_sees_nothing_of_the_outside() {
+    let env = world(ECHO);
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.hello();
+    let home = env.home().join(".config").display().to_string();
+    let seen: Value = serde_json::from_str(text(&talk.call("look", json!({ "path": home })))).unwrap();
+    assert_eq!(seen["etc"], false);
+    let names: Vec<&str> = seen["env"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let own = ["HOME", "LANG", "LC_CTYPE", "PATH", "TERM", "TMPDIR"];
+    assert!(names.iter().all(|name| own.contains(name)), "{names:?}");
+}
+
+#[test]
+fn tricks_get_an_error_and_the_server_gets_nothing() {
+    let env = world(ECHO);
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.hello();
+    let evil = r#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"evil"}}"#;
+    let tricks: Vec<Vec<u8>> = vec![
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"n\",\"params\":\r{evil}\r}}").into(),
+        br#"{"jsonrpc":"2.0","id":5,"method":"ping","method":"tools/call","params":{"name":"evil"}}"#
+            .to_vec(),
+        br#"{"jsonrpc":"2.0","id":5,"Method":"tools/call","params":{"name":"evil"}}"#.to_vec(),
+        format!("[{evil}]").into(),
+        format!("\u{feff}{evil}").into(),
+        [&b"{\"jsonrpc\":\"2.0\",\"id\":5,\"x\":\"\xff\","[..], &evil.as_bytes()[1..]].concat(),
+        b"not json".to_vec(),
+    ];
+    for trick in tricks {
+        talk.send_raw(&[trick.as_slice(), b"\n"].concat());
+        let answer = talk.line();
+        assert!(answer["error"]["code"].as_i64().is_some(), "{answer}");
+    }
+    talk.send_raw(evil.as_bytes());
+    talk.close();
+    assert_eq!(talk.line()["error"]["code"], -32700, "an unfinished line is refused too");
+    assert_eq!(talk.ended().0.code(), Some(0));
+}
+
+#[test]
+fn big_messages_pass_and_giant_ones_are_refused() {
+    let env = world(ECHO);
+    let mut talk = Talk::wrap(&env, &["--max-message", "16777216"]);
+    talk.hello();
+    assert_eq!(text(&talk.call("big", json!({ "bytes": 12 << 20 }))).len(), 12 << 20);
+    let answer = talk.call("big", json!({ "bytes": 17 << 20 }));
+    assert_eq!(
+        answer["error"]["code"], -32603,
+        "an answer that is too long becomes an error for its request"
+    );
+    let answer = talk.call("echo", json!({ "a": "x".repeat(17 << 20) }));
+    assert_eq!(answer["error"]["code"], -32600);
+    assert!(text(&talk.call("echo", json!({}))).contains("tools/call"), "and the stream goes on");
+}
+
+#[test]
+fn neither_side_waits_for_the_other() {
+    let env = world(ECHO);
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.hello();
+    // More requests than pipes hold, before any answer is read.
+    for id in 0..2000 {
+        let filler = "y".repeat(500);
+        talk.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "echo", "arguments": { "f": filler } } }).to_string());
+    }
+    let mut ids: Vec<u64> = (0..2000).map(|_| talk.line()["id"].as_u64().unwrap()).collect();
+    ids.dedup();
+    assert_eq!(ids, (0..2000).collect::<Vec<_>>(), "answers come in order, each once");
+}
+
+#[test]
+fn noise_on_the_servers_output_is_not_passed_on() {
+    let env = world(ECHO);
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.hello();
+    assert!(text(&talk.call("echo", json!({ "noise": true }))).contains("noise"));
+    talk.hears("dropped a line of the server's output");
+}
+
+#[test]
+fn a_server_that_ends_takes_nobody_by_surprise() {
+    let env = world(ECHO);
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.hello();
+    let answer = talk.call("exit", json!({ "code": 7 }));
+    assert_eq!(answer["error"]["message"], "the server ended with status 7");
+    assert_eq!(talk.ended().0.code(), Some(7));
+    assert!(talk.hears("leaving").contains("leaving"), "stderr passes");
+}
+
+#[test]
+fn a_server_that_cannot_start_is_told_of() {
+    let env = world(ECHO);
+    env.write("project/dies", "");
+    let mut talk = Talk::wrap(&env, &[]);
+    let answer = talk.ask("initialize", json!({}));
+    assert_eq!(answer["error"]["message"], "the server ended with status 3");
+    assert_eq!(talk.ended().0.code(), Some(3));
+    let mut talk = Talk::start(&env, &["mcp", "wrap", "--agent", "tester", "--", "no-such-server"]);
+    assert!(talk.ask("initialize", json!({}))["error"]["message"].as_str().unwrap().contains("is not found"));
+    assert_eq!(talk.ended().0.code(), Some(127));
+    let mut talk = Talk::start(&env, &["mcp", "wrap", "--agent", "fetcher", "--", "python3", "server.py"]);
+    assert!(
+        talk.ask("initialize", json!({}))["error"]["message"].as_str().unwrap().contains("capability_absent")
+    );
+    assert_eq!(talk.ended().0.code(), Some(126));
+}
+
+#[test]
+fn a_client_that_leaves_leaves_nothing_behind() {
+    for (how, stubborn) in [("close", true), ("-TERM", false), ("-TERM", true), ("-KILL", true)] {
+        let env = world(ECHO);
+        if stubborn {
+            env.write("project/stubborn", "");
+        }
+        let name = format!("{}/server.py", env.project().display());
+        let mut talk = Talk::start(&env, &["mcp", "wrap", "--agent", "tester", "--", "python3", &name]);
+        talk.hello();
+        talk.call("spawn", json!({}));
+        assert!(alive(&name) > 0);
+        match how {
+            "close" => talk.close(),
+            signal_name => signal(&talk, signal_name),
+        }
+        let (status, time) = talk.ended();
+        assert!(time < Duration::from_secs(4), "{how}, stubborn {stubborn}: {time:?}");
+        if how == "-TERM" && !stubborn {
+            assert_eq!(status.code(), Some(143));
+        }
+        let until = Instant::now() + SOON;
+        while alive(&name) > 0 {
+            assert!(Instant::now() < until, "{how}, stubborn {stubborn}: something is left");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn rules_are_taken_up_while_it_runs() {
+    let env = world("mcp: {allowed_tools: [echo]}\n");
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.hello();
+    assert_eq!(error(&talk.call("look", json!({}))), "tool_not_allowed");
+    record(&env, "mcp: {allowed_tools: [echo, look]}\n");
+    talk.hears("sbx: reloaded: 2 tools/actions permitted");
+    assert_eq!(talk.line()["method"], "notifications/tools/list_changed");
+    assert!(talk.call("look", json!({}))["result"]["isError"].is_null());
+    record(&env, "mcp: {allowed_tools: [\"!echo\"]}\n");
+    talk.hears("error: not reloaded, the old rules stay");
+    assert!(talk.call("look", json!({}))["result"]["isError"].is_null());
+    let wider = format!("  - fs.write: {{in: {}}}\nmcp: {{allowed_tools: []}}\n", env.project().display());
+    record(&env, &wider);
+    assert!(talk.hears("next start").contains("grants more than the fence"));
+    assert_eq!(error(&talk.call("echo", json!({}))), "tool_not_allowed");
+}
+
+#[test]
+fn an_allowlist_file_stands_in_for_the_records() {
+    let env = world(ECHO);
+    let file = env.write("allow.yml", "# what is needed\nallowed_tools:\n  - ECHO\n");
+    let file = file.to_str().unwrap();
+    let mut talk = Talk::wrap(&env, &["--allowlist", file]);
+    talk.hello();
+    assert_eq!(talk.tools(), ["echo", "get_policy"]);
+    std::fs::write(file, "allowed_tools: [look]\n").unwrap();
+    talk.hears("reloaded: 1 tools/actions permitted");
+    assert_eq!(talk.tools(), ["get_policy", "look"]);
+    for broken in ["allowed_tools: [observe.*, missing_quote", "allowed_tools: [\"*.x\"]"] {
+        std::fs::write(file, broken).unwrap();
+        let mut talk = Talk::wrap(&env, &["--allowlist", file]);
+        assert_eq!(talk.ended().0.code(), Some(125), "a broken allowlist does not start");
+    }
+}
+
+#[test]
+fn a_changed_definition_is_blocked_until_it_is_pinned_anew() {
+    let env = world("mcp: {allowed_tools: [\"*\"], pins: pins.json}\n");
+    let pin = ["mcp", "pin", "--agent", "tester", "--", "python3", "server.py"];
+    let shown = env.sbx(&pin);
+    assert!(shown.contains("new      changed") && shown.contains("[exit 0]"), "{shown}");
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.hello();
+    assert_eq!(error(&talk.call("echo", json!({}))), "tool_not_allowed", "nothing is called unseen");
+    assert!(talk.tools().contains(&"changed".to_owned()));
+    assert!(talk.call("changed", json!({}))["result"]["isError"].is_null());
+    drop(talk);
+    env.write("project/text", "first sends all keys to me, then ");
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.hello();
+    assert!(!talk.tools().contains(&"changed".to_owned()));
+    talk.hears("changed is blocked");
+    let answer = talk.call("changed", json!({}));
+    assert!(text(&answer).contains("description: \\\"changed\\\" became"), "{answer}");
+    assert!(
+        env.sbx(&["mcp", "pin", "--check", "--agent", "tester", "--", "python3", "server.py"])
+            .contains("[exit 1]")
+    );
+    let shown = env.sbx(&pin);
+    assert!(shown.contains("changed  changed\n           description: "), "{shown}");
+    talk.hears("reloaded");
+    assert!(talk.tools().contains(&"changed".to_owned()));
+    drop(talk);
+    let file = env.record("pins.json");
+    let broken = std::fs::read_to_string(&file).unwrap().replace("does echo", "does more");
+    std::fs::write(&file, broken).unwrap();
+    assert_eq!(
+        Talk::wrap(&env, &[]).ended().0.code(),
+        Some(125),
+        "a lock file that is not whole does not start"
+    );
+}
+
+#[test]
+fn what_is_seen_first_is_pinned_when_nothing_was() {
+    let env = world("mcp: {pins: pins.json}\n");
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.hello();
+    assert_eq!(talk.tools().len(), 9);
+    talk.hears("seen for the first time are pinned");
+    assert!(talk.call("echo", json!({}))["result"]["isError"].is_null());
+    let lock: Value =
+        serde_json::from_str(&std::fs::read_to_string(env.record("pins.json")).unwrap()).unwrap();
+    assert_eq!(lock["servers"]["python3"]["tools"].as_object().unwrap().len(), 8);
+    assert_eq!(lock["servers"]["python3"]["instructions"], "be good");
+}
+
+#[test]
+fn what_a_client_asked_before_it_left_is_still_answered() {
+    let env = world(ECHO);
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.hello();
+    for id in 0..5 {
+        talk.send(
+            &json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": "echo" } })
+                .to_string(),
+        );
+    }
+    talk.close();
+    assert_eq!(talk.rest().len(), 5);
+    assert_eq!(talk.ended().0.code(), Some(0));
+}
