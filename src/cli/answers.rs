@@ -117,6 +117,38 @@ pub(super) fn explanation() -> Value {
     ])
 }
 
+pub(super) fn why(denial: Value) -> Value {
+    let decided = json!({ "oneOf": [
+        object([("decision", json!({ "const": "allow" })), ("grant", text()), ("place", place())]),
+        object([("decision", json!({ "const": "deny" })), ("denial", denial)]),
+    ] });
+    let number = || json!({ "type": ["integer", "null"] });
+    let tried = json!({ "oneOf": [
+        object([("verdict", json!({ "const": "untried" })), ("why", text())]),
+        object([
+            ("verdict", json!({ "enum": ["agree", "expected", "differ"] })),
+            ("why", text_or_null()),
+            ("act", text()),
+            ("object", text()),
+            ("done", flag()),
+            ("error", number()),
+            ("backend", text()),
+            ("landlock", number()),
+            ("missing", strings()),
+        ]),
+    ] });
+    object([
+        ("request", text()),
+        ("decided", decided),
+        ("tried", tried),
+        ("file", text()),
+        ("authority", text()),
+        ("version", text()),
+        ("system", text()),
+        ("machine", text()),
+    ])
+}
+
 pub(super) fn doctor() -> Value {
     let level = || json!({ "enum": ["fine", "note", "warning", "error"] });
     let guarantee = object([

@@ -42,6 +42,8 @@ pub(super) enum What {
     Problems,
     /// An answer of `sbx explain`.
     Explanation,
+    /// An answer of `sbx why`.
+    Why,
     /// An answer of `sbx doctor`.
     Doctor,
     /// An answer of `sbx audit show`.
@@ -97,6 +99,7 @@ pub(super) fn schema(what: What) -> Value {
         What::Grants => titled("sbx grants", answers::grants()),
         What::Problems => titled("sbx problems", answers::problems()),
         What::Explanation => titled("sbx explanation", answers::explanation()),
+        What::Why => titled("sbx why", answers::why(denial())),
         What::Doctor => titled("sbx doctor", answers::doctor()),
         What::AuditEvents => titled("sbx audit events", answers::audit_events()),
         What::AuditStats => titled("sbx audit statistics", answers::audit_stats()),

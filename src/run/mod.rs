@@ -11,6 +11,7 @@ mod secrets;
 pub mod session;
 mod setting;
 pub mod tools;
+mod why;
 
 pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
 pub use explain::refused;
@@ -20,3 +21,4 @@ pub use network::Network;
 pub use record::{allowed, audit, denied};
 pub use repositories::armed_repositories;
 pub use setting::{Agent, Setting, SettingError};
+pub use why::{Attempt, Trial, Verdict, try_out};
