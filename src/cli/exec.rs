@@ -153,7 +153,7 @@ impl Fence {
         let request = ask(&agent)?.in_dir(self.who.directory(&setting));
         let log = audit(&setting);
         let decision = match decide(&agent.policy, &request) {
-            Decision::Allow(permit) => match risk_denial(&setting, &agent, &request)? {
+            Decision::Allow(permit) => match risk_denial(&agent.policy, &setting.facts.cwd, &request)? {
                 Some(denial) => Decision::Deny(Box::new(denial)),
                 None => Decision::Allow(permit),
             },

@@ -1,7 +1,7 @@
 //! Arguments that are paths, URLs or commands, as questions for `decide`.
 //!
 //! Answers for finding them in a call and for what is asked about each. It leaves the answer to
-//! [`decide`](crate::decide) and everything the kernel holds to the fence.
+//! [`decide`](crate::decide), for shell text also to the risk layer, and everything the kernel holds to the fence.
 //! Invariant: an argument that is ruled and cannot be understood is a denial, never a pass.
 
 use super::protocol::{Json, lookalike};
@@ -9,6 +9,7 @@ use crate::capability::{Capability, Family, Target};
 use crate::decide::{Decision, Denial, DenialCode, Request, decide};
 use crate::manifest::{ArgumentRule, Step};
 use crate::policy::Policy;
+use crate::run::risk_denial;
 use sbx_platform::path::{normalize, resolve};
 use serde_json::json;
 use std::ffi::OsString;
@@ -35,6 +36,10 @@ impl Caller<'_> {
                 let request = self.request(*capability, value).map_err(|what| self.invalid(rule, &what))?;
                 if let Decision::Deny(denial) = decide(self.policy, &request) {
                     return Err(denial);
+                }
+                let risky = risk_denial(self.policy, self.cwd, &request);
+                if let Some(denial) = risky.map_err(|error| self.invalid(rule, &error.to_string()))? {
+                    return Err(Box::new(denial));
                 }
             }
         }
@@ -203,5 +208,24 @@ mod tests {
         assert_eq!(judged("c", "proc.exec", r#"{"c":["git","log"]}"#), "fine");
         assert_eq!(judged("c", "proc.exec", r#"{"c":"rm"}"#), "scope_violation");
         assert_eq!(judged("c", "proc.eval", r#"{"c":"git log"}"#), "capability_absent");
+    }
+
+    #[test]
+    fn shell_text_is_looked_at_for_danger() {
+        let specs = [Spec::parse("proc.eval{in=/w}").unwrap()];
+        let policy = Policy::from_specs("me", &specs, &Facts::new("/home/u")).unwrap();
+        let rule = ArgumentRule {
+            tool: "t".to_owned(),
+            argument: ArgumentPath::parse("c").unwrap(),
+            capabilities: vec![Capability::ProcEval],
+        };
+        let caller = Caller { policy: &policy, tool: "t", cwd: Path::new("/w") };
+        let judged = |text: &str| caller.judge(&rule, &Json::read(text).unwrap());
+        judged(r#"{"c":"git log; echo reboot"}"#).unwrap();
+        let denial = judged(r#"{"c":"cd / && sudo rm -rf ."}"#).unwrap_err();
+        assert_eq!(denial.code, DenialCode::RiskDenied);
+        assert_eq!(denial.tool.as_deref(), Some("t"));
+        assert_eq!(denial.assessment.unwrap()["matched_rules"][0]["id"], "fs:recursively_delete");
+        assert_eq!(judged(r#"{"c":"echo 'open"}"#).unwrap_err().code, DenialCode::CommandNotUnderstood);
     }
 }

@@ -124,29 +124,23 @@ impl RiskLayer {
 
 /// The denial of a request by the risk layer, with nothing read unless it is asked.
 ///
+/// `dir` is where a request runs that names no directory.
+///
 /// # Errors
 /// When a rule file or a policy cannot be read or is wrong.
-pub fn risk_denial(
-    setting: &Setting,
-    agent: &Agent,
-    request: &Request,
-) -> Result<Option<Denial>, SettingError> {
-    let dir = match request.subject() {
+pub fn risk_denial(policy: &Policy, dir: &Path, request: &Request) -> Result<Option<Denial>, SettingError> {
+    let settings = policy.sections().risk.clone().unwrap_or_default();
+    let cwd = match request.subject() {
         Subject::Shell { cwd, .. } => cwd,
-        Subject::Command { cwd, .. }
-            if agent.manifest.sections().risk.as_ref().is_some_and(|risk| risk.apply_to_exec) =>
-        {
-            cwd
-        }
+        Subject::Command { cwd, .. } if settings.apply_to_exec => cwd,
         Subject::Command { .. }
         | Subject::Record { .. }
         | Subject::Agent { .. }
         | Subject::Path { .. }
         | Subject::Host { .. } => return Ok(None),
     };
-    let dir = dir.clone().unwrap_or_else(|| setting.facts.cwd.clone());
-    let layer = RiskLayer::load(setting, Some(agent), &dir)?;
-    Ok(layer.deny(agent.policy.agent(), request))
+    let layer = RiskLayer::with_settings(policy.facts(), settings, cwd.as_deref().unwrap_or(dir))?;
+    Ok(layer.deny(policy.agent(), request))
 }
 
 fn wrong(problems: &[Problem], source: &Source) -> SettingError {

@@ -223,6 +223,57 @@ fn eval_is_denied_with_the_assessment_inside() {
     assert!(!env.sbx(&["eval", "--agent", "bold", "reboot --help"]).contains("risk_denied"));
 }
 
+/// Tools by form: a line is shell text, a list is not; values given to a line count where they end up.
+const TOOLS: &str = "---
+id: t
+sandbox: {root: $PROJECT}
+RISK
+capabilities:
+  - proc.eval
+  - proc.exec: {cmds: [echo, git]}
+tools:
+  say: echo reboot ${word}
+  force: echo begin && git push -f
+  remove: rm -rf ${what}
+  listed: {run: [git, push, -f]}
+---
+";
+
+#[test]
+fn a_tool_that_is_a_shell_line_is_looked_at_by_default() {
+    let env = TestEnv::new();
+    let record = |risk: &str| env.write_record("t.md", TOOLS.replace("RISK\n", risk));
+    let run = |arguments: &[&str]| {
+        let all = [&["tools", "run", "--agent", "t"][..], arguments].concat();
+        env.sbx(&all)
+    };
+    record("");
+    let said = run(&["say", "word=now"]);
+    assert!(said.contains("reboot now") && said.ends_with("[exit 0]\n"), "{said}");
+    let denied = run(&["force"]);
+    assert!(denied.contains("risk_denied") && denied.ends_with("[exit 1]\n"), "{denied}");
+    let denial = json_of(&env, &["tools", "run", "--agent", "t", "force"]);
+    assert_eq!(denial["code"], "risk_denied", "{denial:#}");
+    assert_eq!(denial["tool"], "force");
+    assert_eq!(denial["assessment"]["matched_rules"][0]["id"], "git:force_push");
+    assert_eq!(denial["assessment"]["alternatives"][0]["command"], "git push --force-with-lease");
+    fits(&env, "denial", &denial);
+    assert!(run(&["remove", "what=/etc"]).contains("risk_denied"), "a value is looked at in its place");
+    assert!(!run(&["remove", "what=build/old"]).contains("risk_denied"));
+    assert!(!run(&["listed"]).contains("risk_denied"), "a list is no shell text");
+    record("risk: {apply_to_exec: true}\n");
+    assert!(run(&["listed"]).contains("risk_denied"));
+    record("risk: {deny_at: critical, context_raises: false}\n");
+    assert!(!run(&["force"]).contains("risk_denied"), "high is below critical");
+    assert!(run(&["remove", "what=/etc"]).contains("risk_denied"), "critical is not");
+    record("risk: {deny_at: info}\n");
+    assert!(run(&["remove", "what=build/old"]).contains("risk_denied"));
+    env.write("project/.sbx/risk.yml", "deny_at: [\n");
+    let refused = run(&["say", "word=now"]);
+    assert!(refused.contains("the risk rules have errors") || refused.contains("risk.yml"), "{refused}");
+    assert!(!refused.contains("reboot now"), "a policy that cannot be read stops it: {refused}");
+}
+
 #[test]
 fn a_command_that_is_no_shell_text_is_looked_at_only_on_wish() {
     let env = TestEnv::new();

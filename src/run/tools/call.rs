@@ -1,6 +1,7 @@
 //! A call of a tool: checked, decided, narrowed, run.
 //!
-//! Order: is it offered, do the values fit, does the agent hold it, does the narrowed authority hold it.
+//! Order: is it offered, do the values fit, does the agent hold it, does the narrowed authority hold it,
+//! does its shell text look destructive.
 //! Invariant: every way to a process goes through [`prepare`].
 
 use super::internal;
@@ -11,6 +12,7 @@ use crate::decide::{Decision, Request, decide};
 use crate::plan::{Host, Invocation, Private};
 use crate::policy::Policy;
 use crate::run::launch::{RunError, run_on};
+use crate::run::risk::risk_denial;
 use crate::tool::{Bound, CallFault, Given, Surroundings, Tool, ToolCode};
 use sbx_platform::Backend;
 use sbx_platform::path::{resolve, within};
@@ -115,6 +117,11 @@ fn ready(tool: &Tool, given: &Given, caller: &Caller<'_>) -> Result<Ready, Stop>
         if let Decision::Deny(denial) = decide(policy, &request) {
             return Err(Stop::Denied(denial));
         }
+    }
+    let risky = risk_denial(policy, &cwd, &request)
+        .map_err(|error| Stop::failed(ToolCode::NotStarted, &tool.name, error.to_string()))?;
+    if let Some(denial) = risky {
+        return Err(Stop::Denied(Box::new(denial)));
     }
     let invocation = Invocation::new(sbx_platform::ids())
         .stdio(if tool.persistent { Stdio::Inherit } else { Stdio::Capture })
