@@ -88,6 +88,8 @@ pub struct Command {
     pub(super) upstream: Range<usize>,
     /// The commands whose output stands in its words, by number.
     pub(super) inner: Vec<Range<usize>>,
+    /// The commands that left the copies of secrets which it names or reads, by number.
+    pub(super) fed: Vec<usize>,
     /// What it was taken out of: `sudo`, `bash -c`, and so on.
     pub(super) via: Vec<String>,
     /// The directory it would run in; none when that is not known.

@@ -6,10 +6,13 @@
 use super::command::{Arg, COMPUTED, UNSET};
 use super::flatten::Walk;
 use super::syntax::{Param, Piece, Word};
+use crate::capability::matches_segment;
 use crate::text::Span;
 
 /// The longest value that is followed; a longer one counts as not known.
 const MAX_VALUE: usize = 16 * 1024;
+/// The longest value that a pattern is tried on at every place.
+const MAX_TRIMMED: usize = 256;
 /// The most words one word may become.
 const MAX_FIELDS: usize = 128;
 
@@ -248,6 +251,7 @@ impl Walk<'_> {
     }
 
     fn lookup(&self, name: &str, index: Option<&str>) -> Value {
+        let name = self.referred(name);
         let value = match self.variables.get(name) {
             Some(value) => value.clone(),
             None => self.given(name),
@@ -298,6 +302,9 @@ fn changed(op: &str, text: &str, operand: &str) -> Option<String> {
     match op {
         "#" | "##" if plain(operand) => Some(text.strip_prefix(operand).unwrap_or(text).to_owned()),
         "%" | "%%" if plain(operand) => Some(text.strip_suffix(operand).unwrap_or(text).to_owned()),
+        "#" | "##" | "%" | "%%" if !operand.contains('[') && text.len() <= MAX_TRIMMED => {
+            Some(trimmed(op, text, operand).to_owned())
+        }
         "/" | "//" => {
             let (from, to) = operand.split_once('/').unwrap_or((operand, ""));
             let many = op == "//";
@@ -322,6 +329,19 @@ fn changed(op: &str, text: &str, operand: &str) -> Option<String> {
         }
         "@" => Some(text.to_owned()),
         _ => None,
+    }
+}
+
+/// A text without the shortest or longest start or end that is like a pattern.
+fn trimmed<'t>(op: &str, text: &'t str, pattern: &str) -> &'t str {
+    let places = || (0..=text.len()).filter(|at| text.is_char_boundary(*at));
+    let start = |at: &usize| matches_segment(pattern, text[..*at].as_bytes());
+    let end = |at: &usize| matches_segment(pattern, text[*at..].as_bytes());
+    match op {
+        "#" => places().find(start).map_or(text, |at| &text[at..]),
+        "##" => places().filter(start).last().map_or(text, |at| &text[at..]),
+        "%" => places().filter(end).last().map_or(text, |at| &text[..at]),
+        _ => places().find(end).map_or(text, |at| &text[..at]),
     }
 }
 

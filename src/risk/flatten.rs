@@ -10,6 +10,7 @@ use super::expand::Value;
 use super::parse::{parse, parse_nested, plain};
 use super::scan::SyntaxError;
 use super::syntax::{List, Node, Piece, Redirect, RedirectOp, Simple, Word};
+use super::trail::Trail;
 use super::{Scene, output};
 use crate::text::Span;
 use std::collections::HashMap;
@@ -77,6 +78,10 @@ pub(super) struct Walk<'s> {
     pub(super) piped: Option<String>,
     /// Files with what was written to them.
     pub(super) written: HashMap<String, String>,
+    /// Where other files come from.
+    pub(super) trail: Trail,
+    /// Names that stand for other variables.
+    pub(super) references: HashMap<String, String>,
 }
 
 /// Reads a text and walks it.
@@ -118,6 +123,8 @@ impl<'s> Walk<'s> {
             used: Vec::new(),
             piped: None,
             written: HashMap::new(),
+            trail: Trail::default(),
+            references: HashMap::new(),
         }
     }
 
@@ -320,7 +327,7 @@ impl<'s> Walk<'s> {
     }
 
     /// Notes a command, then what it does to the shell and what it would start itself.
-    pub(super) fn note(&mut self, command: Command, flow: &Flow) -> Option<String> {
+    pub(super) fn note(&mut self, mut command: Command, flow: &Flow) -> Option<String> {
         if self.flat.commands.len() >= MAX_NOTED {
             self.flat.truncated = true;
             return None;
@@ -330,6 +337,8 @@ impl<'s> Walk<'s> {
         }
         let output = output::known(&command);
         self.remember(&command, output.as_deref());
+        command.fed = self.fed(&command);
+        self.leaves(&command, self.flat.commands.len());
         let name = command.argv.first().map(|arg| arg.text.clone()).unwrap_or_default();
         self.flat.commands.push(command.clone());
         if let Some(body) = self.functions.get(&name).cloned() {

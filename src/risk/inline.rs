@@ -129,6 +129,44 @@ pub(super) fn literals(code: &str) -> Vec<String> {
     strings(code).into_iter().map(|string| string.text).collect()
 }
 
+/// Ways to name the home directory without a quoted path.
+const HOMES: &[&str] = &[
+    "Path.home(",
+    "homedir(",
+    "Dir.home",
+    "environ[\"HOME\"",
+    "environ['HOME'",
+    "getenv(\"HOME\"",
+    "getenv('HOME'",
+    "ENV{HOME",
+    "ENV['HOME'",
+    "ENV[\"HOME\"",
+    "env.HOME",
+];
+
+/// The home directory, as often as a program names it and adds nothing to it.
+pub(super) fn homes(code: &str, home: &str) -> Vec<String> {
+    let joins = code.contains("join(");
+    let alone = |rest: &str| {
+        let rest = rest.trim_start_matches([')', ']', '}', ' ', '"', '\'']);
+        !rest.starts_with(['/', '+', '.']) && !(joins && rest.starts_with(','))
+    };
+    let mut found: Vec<String> = HOMES
+        .iter()
+        .flat_map(|name| code.match_indices(name).take(MAX_STRINGS))
+        .filter(|(at, name)| code.get(at + name.len()..).is_some_and(alone))
+        .map(|_| home.to_owned())
+        .collect();
+    if code.contains("expand") {
+        let strings = strings(code).into_iter().filter_map(|string| {
+            let rest = string.text.strip_prefix('~')?.to_owned();
+            (!rest.is_empty() || code.get(string.end..).is_some_and(alone)).then(|| format!("{home}{rest}"))
+        });
+        found.extend(strings);
+    }
+    found
+}
+
 fn strings(code: &str) -> Vec<Literal> {
     let mut strings = Vec::new();
     let mut chars = code.char_indices().peekable();

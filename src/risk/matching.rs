@@ -226,11 +226,16 @@ impl Subject<'_> {
         let own = std::iter::once(command.upstream.clone()).chain(command.inner.iter().cloned());
         let mut sources: Vec<&Command> =
             own.flat_map(|range| self.all.get(range).unwrap_or_default()).collect();
+        sources.extend(command.fed.iter().filter_map(|at| self.all.get(*at)));
         let given: Vec<&Command> = sources
             .iter()
             .flat_map(|source| source.inner.iter().cloned())
             .flat_map(|range| self.all.get(range).unwrap_or_default())
             .collect();
+        // A copy of a copy: those that made them knew a secret when they were noted.
+        if sources.iter().any(|source| !source.fed.is_empty()) {
+            return true;
+        }
         sources.extend(given);
         sources.into_iter().any(|source| {
             let secret = |arg: &Arg| place::is("secret", arg, source.cwd.as_deref(), self.scene);
@@ -271,6 +276,7 @@ impl Subject<'_> {
             let literal = |pattern: &String| {
                 inline::literals(code)
                     .iter()
+                    .chain(&inline::homes(code, &self.scene.home))
                     .any(|text| self.like(&Arg::new(text.as_str(), command.span), pattern))
             };
             if !condition.code.iter().any(|wanted| code.contains(wanted.as_str()))

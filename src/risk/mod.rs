@@ -38,6 +38,7 @@ mod script;
 mod simple;
 mod state;
 mod syntax;
+mod trail;
 mod tree;
 mod unwrap;
 

@@ -148,24 +148,20 @@ impl Walk<'_> {
 
     /// Whether a word names a file that an earlier command fetched.
     pub(super) fn downloaded(&self, command: &Command, from: usize) -> bool {
-        let file = |arg: &Arg| arg.text.trim_start_matches("./").to_owned();
-        let Some(script) = command.argv.iter().skip(from).find(|arg| !arg.text.starts_with('-')).map(file)
-        else {
-            return false;
-        };
-        !script.is_empty()
-            && self
-                .flat
-                .commands
-                .iter()
-                .any(|earlier| fetched(earlier).any(|name| name.trim_start_matches("./") == script))
+        let script = command.argv.iter().skip(from).find(|arg| !arg.text.starts_with('-'));
+        script.is_some_and(|script| self.was_fetched(command.cwd.as_deref(), script))
     }
 }
 
 /// The files a download leaves behind.
 pub(super) fn fetched(command: &Command) -> impl Iterator<Item = String> + '_ {
     let fetches = matches!(command.program(), "curl" | "wget" | "aria2c" | "http" | "xh" | "fetch");
-    let words = command.argv.iter().enumerate();
+    let dirs = if fetches {
+        option_values(&command.argv, &["-P", "--directory-prefix", "--output-dir", "--dir"])
+    } else {
+        Vec::new()
+    };
+    let words = command.argv.iter().enumerate().filter(move |_| fetches);
     let named = words.filter_map(move |(at, arg)| {
         let next = || command.argv.get(at + 1).map(|arg| arg.text.clone());
         match arg.text.as_str() {
@@ -184,7 +180,10 @@ pub(super) fn fetched(command: &Command) -> impl Iterator<Item = String> + '_ {
         }
     });
     let written = command.files.iter().map(|(_, arg)| arg.text.clone());
-    named.chain(written).filter(move |_| fetches)
+    named.chain(written).filter(move |_| fetches).map(move |name| match dirs.last() {
+        Some((dir, _)) if !name.starts_with('/') => format!("{}/{name}", dir.trim_end_matches('/')),
+        _ => name,
+    })
 }
 
 pub(super) fn file_of(url: &str) -> String {

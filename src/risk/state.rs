@@ -65,7 +65,20 @@ impl Walk<'_> {
         own
     }
 
+    /// The variable that a name stands for.
+    pub(super) fn referred<'n>(&'n self, name: &'n str) -> &'n str {
+        let mut name = name;
+        for _ in 0..8 {
+            match self.references.get(name) {
+                Some(other) => name = other,
+                None => break,
+            }
+        }
+        name
+    }
+
     pub(super) fn set(&mut self, name: &str, args: Vec<Arg>, append: bool) {
+        let name = &self.referred(name).to_owned();
         let known = args.iter().all(|arg| arg.known);
         let gap = args.iter().any(Arg::has_gap);
         let mut texts: Vec<String> = args.into_iter().map(|arg| arg.text).collect();
@@ -95,8 +108,14 @@ impl Walk<'_> {
             "cd" | "pushd" => self
                 .change_directory(arguments.iter().find(|arg| !arg.text.starts_with('-') || arg.text == "-")),
             "export" | "declare" | "typeset" | "local" | "readonly" | "let" => {
+                let refers = matches!(name, "declare" | "typeset" | "local")
+                    && arguments.iter().any(|arg| arg.text.starts_with('-') && arg.text.contains('n'));
                 for arg in arguments {
                     if let Some((name, value)) = arg.text.split_once('=') {
+                        if refers && self.references.len() < 100 {
+                            self.references.insert(name.to_owned(), value.to_owned());
+                            continue;
+                        }
                         let value = arg.with_text(value);
                         self.set(name, vec![value], false);
                     }
