@@ -2,7 +2,7 @@
 
 use crate::text::Span;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Stands in a text for the value of a variable nobody set.
 pub(super) const UNSET: char = '\0';
@@ -20,13 +20,14 @@ pub struct Arg {
     pub(super) glob: bool,
     /// Where it is written.
     pub(super) span: Span,
-    /// The kinds of place it names, once that was asked for.
-    pub(super) kinds: OnceLock<u32>,
+    /// The kinds of place it names, once that was asked for; shared with the same word of a command that
+    /// this one starts, in the same directory.
+    pub(super) kinds: Arc<OnceLock<u32>>,
 }
 
 impl Arg {
     pub(super) fn new(text: impl Into<String>, span: Span) -> Self {
-        Self { text: text.into(), known: true, glob: false, span, kinds: OnceLock::new() }
+        Self { text: text.into(), known: true, glob: false, span, kinds: Arc::default() }
     }
 
     /// A word that may be another when it runs.

@@ -299,16 +299,20 @@ impl Subject<'_> {
             && !kind.is_empty()
             && (start.is_empty() || start.ends_with(['=', ':', ',', '+', '@']))
         {
+            let named = |arg: &Arg| {
+                kind.split('|').any(|kind| place::is(kind, arg, self.command.cwd.as_deref(), self.scene))
+            };
+            // The word itself keeps what was worked out about it for the next rule.
+            if start.is_empty() {
+                return named(arg);
+            }
             let rest = match start {
                 "*=" => arg.text.split_once('=').map(|(_, value)| value.trim_start_matches('@')),
                 "*@" => arg.text.rsplit_once('@').map(|(_, value)| value),
                 start => arg.text.strip_prefix(start),
             };
             let Some(rest) = rest else { return false };
-            let rest = arg.with_text(rest);
-            return kind
-                .split('|')
-                .any(|kind| place::is(kind, &rest, self.command.cwd.as_deref(), self.scene));
+            return named(&arg.with_text(rest));
         }
         matches_segment(pattern, arg.text.as_bytes())
     }
