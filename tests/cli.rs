@@ -20,12 +20,16 @@ mod explain;
 mod files;
 #[path = "cli/manual.rs"]
 mod manual;
+#[path = "cli/mcp.rs"]
+mod mcp;
 #[path = "cli/new.rs"]
 mod new;
 #[path = "cli/offers.rs"]
 mod offers;
 #[path = "cli/records.rs"]
 mod records;
+#[path = "cli/risk.rs"]
+mod risk;
 #[path = "cli/schema.rs"]
 mod schema;
 mod support;

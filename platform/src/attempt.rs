@@ -43,6 +43,30 @@ pub fn user_namespace() -> io::Result<()> {
     Err(io::Error::from(io::ErrorKind::Unsupported))
 }
 
+/// Whether a program may be executed, as the kernel would decide, without executing it.
+///
+/// # Errors
+/// What the kernel said; one that does not know the question says that it is invalid.
+pub fn may_execute(path: &Path) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        const ONLY_CHECK: libc::c_int = 0x10000;
+        let path = CString::new(path.as_os_str().as_bytes())?;
+        let nothing: [*const libc::c_char; 2] = [path.as_ptr(), std::ptr::null()];
+        let (words, variables) = (nothing.as_ptr(), nothing[1..].as_ptr());
+        // SAFETY: the path and both lists end with a null and outlive the call, which returns.
+        let result = unsafe {
+            libc::syscall(libc::SYS_execveat, libc::AT_FDCWD, path.as_ptr(), words, variables, ONLY_CHECK)
+        };
+        said(libc::c_int::try_from(result).unwrap_or(-1)).map(drop)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = path;
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+}
+
 /// A piece of shared memory that others can find by its number; gone when dropped.
 #[derive(Debug)]
 pub struct SharedMemory {

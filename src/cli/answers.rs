@@ -117,6 +117,38 @@ pub(super) fn explanation() -> Value {
     ])
 }
 
+pub(super) fn why(denial: Value) -> Value {
+    let decided = json!({ "oneOf": [
+        object([("decision", json!({ "const": "allow" })), ("grant", text()), ("place", place())]),
+        object([("decision", json!({ "const": "deny" })), ("denial", denial)]),
+    ] });
+    let number = || json!({ "type": ["integer", "null"] });
+    let tried = json!({ "oneOf": [
+        object([("verdict", json!({ "const": "untried" })), ("why", text())]),
+        object([
+            ("verdict", json!({ "enum": ["agree", "expected", "differ"] })),
+            ("why", text_or_null()),
+            ("act", text()),
+            ("object", text()),
+            ("done", flag()),
+            ("error", number()),
+            ("backend", text()),
+            ("landlock", number()),
+            ("missing", strings()),
+        ]),
+    ] });
+    object([
+        ("request", text()),
+        ("decided", decided),
+        ("tried", tried),
+        ("file", text()),
+        ("authority", text()),
+        ("version", text()),
+        ("system", text()),
+        ("machine", text()),
+    ])
+}
+
 pub(super) fn doctor() -> Value {
     let level = || json!({ "enum": ["fine", "note", "warning", "error"] });
     let guarantee = object([
@@ -347,4 +379,38 @@ pub(super) fn tool_status(denial: Value) -> Value {
 
 pub(super) fn tool_session() -> Value {
     object([("session", text()), ("agent", text_or_null()), ("processes", list(tool_process()))])
+}
+
+/// What `sbx mcp pin` answers.
+pub(super) fn mcp_pins() -> Value {
+    let tool = object([
+        ("name", text()),
+        ("change", json!({ "enum": ["new", "same", "changed", "gone"] })),
+        ("differences", strings()),
+    ]);
+    object([
+        ("file", text()),
+        ("server", text()),
+        ("written", flag()),
+        ("package", text_or_null()),
+        ("version", text_or_null()),
+        ("tools", list(tool)),
+    ])
+}
+
+/// What `sbx mcp install` answers.
+pub(super) fn mcp_install() -> Value {
+    let server = object([
+        ("name", text()),
+        ("change", json!({ "enum": ["added", "changed", "same", "skipped"] })),
+        ("why", text_or_null()),
+    ]);
+    object([
+        ("client", text()),
+        ("file", text()),
+        ("written", flag()),
+        ("backup", text_or_null()),
+        ("servers", list(server)),
+        ("text", text_or_null()),
+    ])
 }

@@ -29,24 +29,24 @@ const MAX_LINE: u64 = 1 << 20;
 pub(super) struct Check {
     /// An agent's name, or the path of a record.
     #[arg(long, short)]
-    agent: String,
+    pub(super) agent: String,
     /// Read requests from stdin, one JSON object a line, and answer each with one line.
     #[arg(long, conflicts_with_all = ["capability", "object"])]
-    batch: bool,
+    pub(super) batch: bool,
     /// Record the answer in the audit log.
     #[arg(long, conflicts_with = "batch")]
-    audit: bool,
+    pub(super) audit: bool,
     /// The record's class, for records.*.
     #[arg(long)]
-    class: Option<String>,
+    pub(super) class: Option<String>,
     /// Where a command would run.
     #[arg(long = "in", value_name = "DIR")]
-    dir: Option<PathBuf>,
+    pub(super) dir: Option<PathBuf>,
     /// What is to be done, such as fs.read.
     #[arg(required_unless_present = "batch")]
-    capability: Option<String>,
+    pub(super) capability: Option<String>,
     /// On what: a path, URL or host, a command with its arguments, shell text, or an id and grants.
-    object: Vec<OsString>,
+    pub(super) object: Vec<OsString>,
 }
 
 impl Check {
@@ -82,7 +82,7 @@ impl Check {
         Ok(if decision.is_allowed() { Exit::Fine } else { Exit::Denied })
     }
 
-    fn request(&self, policy: &Policy) -> Result<Request, CliError> {
+    pub(super) fn request(&self, policy: &Policy) -> Result<Request, CliError> {
         let name = self.capability.as_deref().unwrap_or_default();
         let capability = Capability::from_name(name).ok_or_else(|| {
             let error = CliError::new(format!("there is no capability `{name}`"));

@@ -1,6 +1,6 @@
 //! `sbx schema`: JSON Schemas of what sbx reads and writes, made from the tables in the code.
 
-use super::{CliError, Exit, Ui, answers};
+use super::{CliError, Exit, Ui, answers, risk};
 use crate::capability::{CATALOG, Entry, ValueKind};
 use crate::decide::{DenialCode, REQUEST_KEYS};
 use crate::manifest::{AUDIT_KEYS, BACKENDS, CONFIG_KEYS, LIMIT_KEYS, MCP_KEYS, RISK_KEYS};
@@ -42,6 +42,14 @@ pub(super) enum What {
     Problems,
     /// An answer of `sbx explain`.
     Explanation,
+    /// An answer of `sbx risk check` and `sbx risk explain`.
+    RiskAssessment,
+    /// An answer of `sbx risk suggest`.
+    RiskSuggestions,
+    /// An answer of `sbx risk rules`.
+    RiskRules,
+    /// An answer of `sbx why`.
+    Why,
     /// An answer of `sbx doctor`.
     Doctor,
     /// An answer of `sbx audit show`.
@@ -56,6 +64,10 @@ pub(super) enum What {
     SkillCheck,
     /// An answer of `sbx provider-tools`.
     ProviderTools,
+    /// An answer of `sbx mcp pin`.
+    McpPins,
+    /// An answer of `sbx mcp install`.
+    McpInstall,
     /// An answer of `sbx tools list`; that of `show` is one of its rows.
     Tools,
     /// An answer of `sbx tools validate`.
@@ -93,6 +105,10 @@ pub(super) fn schema(what: What) -> Value {
         What::Grants => titled("sbx grants", answers::grants()),
         What::Problems => titled("sbx problems", answers::problems()),
         What::Explanation => titled("sbx explanation", answers::explanation()),
+        What::RiskAssessment => titled("sbx risk assessment", risk::assessment_schema()),
+        What::RiskSuggestions => titled("sbx risk suggestions", risk::suggestions_schema()),
+        What::RiskRules => titled("sbx risk rules", risk::rules_schema()),
+        What::Why => titled("sbx why", answers::why(denial())),
         What::Doctor => titled("sbx doctor", answers::doctor()),
         What::AuditEvents => titled("sbx audit events", answers::audit_events()),
         What::AuditStats => titled("sbx audit statistics", answers::audit_stats()),
@@ -100,6 +116,8 @@ pub(super) fn schema(what: What) -> Value {
         What::Skills => titled("sbx skills", answers::skills()),
         What::SkillCheck => titled("sbx skill check", answers::skill_check()),
         What::ProviderTools => titled("sbx provider tools", answers::provider_tools()),
+        What::McpPins => titled("sbx mcp pins", answers::mcp_pins()),
+        What::McpInstall => titled("sbx mcp install", answers::mcp_install()),
         What::Tools => titled("sbx tools", answers::tools()),
         What::ToolProblems => titled("sbx tool problems", answers::tool_problems()),
         What::ToolRun => titled("sbx tool run", answers::tool_run(denial())),
@@ -178,6 +196,22 @@ fn keyed(keys: &[&str]) -> Value {
     json!({ "type": ["object", "null"], "properties": keys, "additionalProperties": false })
 }
 
+/// `risk`: which findings deny.
+fn risk_section() -> Value {
+    let severity = json!({ "type": "string", "pattern": "^(?i:info|low|medium|high|critical)$" });
+    let groups = json!({
+        "type": ["object", "null"], "properties": { "enable": strings(), "disable": strings() }, "additionalProperties": false,
+    });
+    let property = |key: &str| match key {
+        "deny_at" | "min_severity" => severity.clone(),
+        "deny" | "ignore" => strings(),
+        "groups" => groups.clone(),
+        _ => json!({ "type": "boolean" }),
+    };
+    let keys: Map<String, Value> = RISK_KEYS.iter().map(|key| ((*key).to_owned(), property(key))).collect();
+    json!({ "type": ["object", "null"], "properties": keys, "additionalProperties": false })
+}
+
 fn record() -> Value {
     let inject = json!({
         "type": ["object", "null"],
@@ -207,7 +241,7 @@ fn record() -> Value {
                 ] },
                 "tools": { "type": ["object", "null"] },
                 "mcp": keyed(MCP_KEYS),
-                "risk": keyed(RISK_KEYS),
+                "risk": risk_section(),
                 "limits": limits(),
                 "env": { "oneOf": [
                     { "type": "null" },
@@ -267,6 +301,7 @@ fn denial() -> Value {
             },
             "suggested_grant": { "type": ["string", "null"] },
             "hint": { "type": ["string", "null"] },
+            "assessment": risk::assessment_schema(),
         },
         "required": ["is_error", "code", "agent", "request", "message"],
     })

@@ -9,18 +9,20 @@ mod mcp;
 mod protected;
 mod providers;
 mod reads;
+mod risk;
 mod secrets;
 mod system;
 mod table;
 mod trust;
 
-pub use builtin::{BUILTIN_AGENTS, FILES, File, agent};
+pub use builtin::{BUILTIN_AGENTS, FILES, File, RISK_RULES, agent};
 pub use evaluators::{Evaluation, Evaluator, evaluator};
 pub use hosts::is_public_suffix;
 pub use mcp::{McpAction, McpClient, McpLauncher, McpPreset, mcp_clients, mcp_launchers, mcp_needs};
 pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
 pub use providers::{Narrowing, ProviderTool, provider_tools};
 pub use reads::verb_of;
+pub use risk::{PLACES, READERS, WRAPPERS, Wrapper, Wrapping};
 pub use secrets::{SECRETS, SecretOption, SecretRules};
 pub use system::{
     Helper, HelperKind, System, SystemKind, helpers, inert_git_keys, install, system_view, view_of,

@@ -54,6 +54,8 @@ const DOINGS: &[(&str, Doing)] = &[
     ("truncate", |path| attempt::truncate(Path::new(path))),
     ("chmod", |path| fs::set_permissions(path, fs::Permissions::from_mode(0o640))),
     ("delete", |path| fs::remove_file(path)),
+    ("may-delete", |path| may_delete(Path::new(path))),
+    ("may-execute", |path| may_execute(Path::new(path))),
     ("exec", |path| Command::new(path).stdout(Stdio::null()).stderr(Stdio::null()).status().map(drop)),
     ("connect", |address| TcpStream::connect_timeout(&parsed(address)?, PATIENCE).map(drop)),
     ("socket", |path| UnixStream::connect(path).map(drop)),
@@ -79,6 +81,33 @@ const DOINGS: &[(&str, Doing)] = &[
 
 /// How long after a launch nothing of it can show itself any more.
 pub const SURELY_GONE: Duration = Duration::from_millis(400);
+
+/// Whether a file could be deleted, without deleting it: asked the wrong way, the kernel checks the right first and
+/// then says that it is no directory, or that it is one.
+fn may_delete(path: &Path) -> io::Result<()> {
+    use io::ErrorKind::{IsADirectory, NotADirectory};
+    if cfg!(not(target_os = "linux")) {
+        return Err(io::Error::from_raw_os_error(0));
+    }
+    let directory = fs::symlink_metadata(path)?.is_dir();
+    let (asked, yes) =
+        if directory { (fs::remove_file(path), IsADirectory) } else { (fs::remove_dir(path), NotADirectory) };
+    match asked {
+        Err(error) if error.kind() == yes => Ok(()),
+        Err(error) => Err(error),
+        Ok(()) => Err(io::Error::other("it was neither a file nor a directory")),
+    }
+}
+
+/// Whether a program could be executed, without executing it. A kernel that cannot be asked cannot be asked about
+/// this very program either, which is running.
+fn may_execute(path: &Path) -> io::Result<()> {
+    let own = std::env::current_exe()?;
+    if attempt::may_execute(&own).is_err() {
+        return Err(io::Error::from_raw_os_error(0));
+    }
+    attempt::may_execute(path)
+}
 
 fn parsed<T: std::str::FromStr>(text: &OsStr) -> io::Result<T> {
     let parsed = text.to_str().and_then(|text| text.parse().ok());
@@ -153,6 +182,18 @@ impl Act {
     #[must_use]
     pub fn new(name: &'static str, object: impl Into<OsString>) -> Self {
         Self { name, object: object.into() }
+    }
+
+    /// Does it here and now, without any fence.
+    ///
+    /// # Errors
+    /// What the kernel said, or that there is no such act.
+    pub fn here(&self) -> io::Result<()> {
+        let known = DOINGS.iter().find(|(name, _)| *name == self.name);
+        known.map_or_else(
+            || Err(io::Error::from(io::ErrorKind::Unsupported)),
+            |(_, doing)| doing(&self.object),
+        )
     }
 
     /// A connection.

@@ -23,7 +23,7 @@ use crate::linux::stage::Stage;
 use crate::linux::supervise::Started;
 use crate::linux::sys::process::{self, Fork};
 use crate::linux::sys::{c_path, fd, socket};
-use crate::plan::{MountOp, Network, Place, Plan, Rights};
+use crate::plan::{Gateway, MountOp, Network, Place, Plan, Rights};
 use crate::report::{SetupFailure, Step};
 
 /// Device nodes that stay in reach.
@@ -63,8 +63,27 @@ pub(crate) fn translate(plan: &Plan) -> Result<(Plan, Scratch), PlatformError> {
     host.rights = plan.rights.iter().flat_map(|place| on_host(place, &shown)).collect();
     host.rights.extend(fixed(plan));
     host.env = plan.env.iter().map(|(name, value)| (name.clone(), redirect(value, &shown))).collect();
+    for (name, value) in network_variables(plan) {
+        if !host.env.iter().any(|(known, _)| known == name) {
+            host.env.push((name.into(), value.into()));
+        }
+    }
     host.mounts.retain(|op| matches!(op, MountOp::Bind { .. }));
     Ok((host, scratch))
+}
+
+/// What programs must be told where datagrams cannot be sent: to ask for names by stream, and, because not all
+/// programs can do that, of the proxy.
+fn network_variables(plan: &Plan) -> Vec<(&'static str, String)> {
+    let Network::Gateway(Gateway { proxy, .. }) = &plan.network else { return Vec::new() };
+    let mut told = vec![("RES_OPTIONS", String::from("use-vc"))];
+    if let Some(port) = proxy {
+        let names = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"];
+        told.extend(names.map(|name| (name, format!("http://127.0.0.1:{port}"))));
+        told.extend(["NO_PROXY", "no_proxy"].map(|name| (name, String::from("localhost,127.0.0.1,::1"))));
+        told.push(("NODE_USE_ENV_PROXY", String::from("1")));
+    }
+    told
 }
 
 /// What stands for `path`: `None` if nothing inside covers it, `Some(None)` if what covers it has no stand-in.

@@ -10,96 +10,83 @@ use crate::net::relay::{Buffer, Meter, Way};
 use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Passes one body on.
-pub(crate) async fn pass<R, W>(
-    from: &mut Wire<R>,
-    to: &mut W,
-    framing: Framing,
+/// A body on its way.
+#[derive(Debug)]
+pub(crate) struct Passing {
+    rest: Rest,
     way: Way,
-    meter: &Meter,
-) -> io::Result<()>
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
-    match framing {
-        Framing::None => Ok(()),
-        Framing::Length(length) => pass_length(from, to, length, way, meter).await,
-        Framing::Chunked => pass_chunks(from, to, way, meter).await,
-        Framing::Close => pass_all(from, to, way, meter).await,
-    }
 }
 
-async fn pass_length<R, W>(
-    from: &mut Wire<R>,
-    to: &mut W,
-    mut length: u64,
-    way: Way,
-    meter: &Meter,
-) -> io::Result<()>
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
-    let first = from.take(usize::try_from(length).unwrap_or(usize::MAX));
-    length -= first.len() as u64;
-    write(to, &first, way, meter).await?;
-    let mut buffer = Buffer::new();
-    while length > 0 {
-        let room = buffer.room(length);
-        let read = from.stream.read(room).await?;
-        if read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        write(to, &room[..read], way, meter).await?;
-        length -= read as u64;
-        buffer.took(read, meter);
-    }
-    Ok(())
+#[derive(Debug)]
+enum Rest {
+    Length(u64),
+    Chunks(Chunks),
+    All,
 }
 
-async fn pass_all<R, W>(from: &mut Wire<R>, to: &mut W, way: Way, meter: &Meter) -> io::Result<()>
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
-    let first = from.take(usize::MAX);
-    write(to, &first, way, meter).await?;
-    let mut buffer = Buffer::new();
-    loop {
-        let room = buffer.room(u64::MAX);
-        let read = from.stream.read(room).await?;
-        if read == 0 {
-            return Ok(());
-        }
-        write(to, &room[..read], way, meter).await?;
-        buffer.took(read, meter);
+impl Passing {
+    pub(crate) fn new(framing: Framing, way: Way) -> Self {
+        let rest = match framing {
+            Framing::None => Rest::Length(0),
+            Framing::Length(length) => Rest::Length(length),
+            Framing::Chunked => Rest::Chunks(Chunks::new(way)),
+            Framing::Close => Rest::All,
+        };
+        Self { rest, way }
     }
-}
 
-async fn pass_chunks<R, W>(from: &mut Wire<R>, to: &mut W, way: Way, meter: &Meter) -> io::Result<()>
-where
-    R: AsyncRead + Unpin,
-    W: AsyncWrite + Unpin,
-{
-    let mut chunks = Chunks::new(way);
-    let first = from.take(usize::MAX);
-    let used = chunks.feed(&first)?;
-    write(to, &first[..used], way, meter).await?;
-    from.give_back(&first[used..]);
-    let mut buffer = Buffer::new();
-    while !chunks.ended() {
-        let room = buffer.room(u64::MAX);
-        let read = from.stream.read(room).await?;
-        if read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let used = chunks.feed(&room[..read])?;
-        write(to, &room[..used], way, meter).await?;
-        from.give_back(&room[used..read]);
-        buffer.took(read, meter);
+    /// What of the body has come already, so that it can be written together with its head.
+    pub(crate) fn ready<R: AsyncRead + Unpin>(&mut self, from: &mut Wire<R>) -> io::Result<Vec<u8>> {
+        let here = self.part(from.pending())?;
+        Ok(from.take(here))
     }
-    Ok(())
+
+    /// How many of these bytes belong to the body; they are taken off it.
+    fn part(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.rest {
+            Rest::Length(length) => {
+                let here = usize::try_from(*length).unwrap_or(usize::MAX).min(bytes.len());
+                *length -= here as u64;
+                Ok(here)
+            }
+            Rest::Chunks(chunks) => chunks.feed(bytes),
+            Rest::All => Ok(bytes.len()),
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        match &self.rest {
+            Rest::Length(length) => *length == 0,
+            Rest::Chunks(chunks) => chunks.ended(),
+            Rest::All => false,
+        }
+    }
+
+    /// Passes the rest on.
+    pub(crate) async fn run<R, W>(mut self, from: &mut Wire<R>, to: &mut W, meter: &Meter) -> io::Result<()>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        let first = self.ready(from)?;
+        write(to, &first, self.way, meter).await?;
+        let mut buffer = Buffer::new();
+        while !self.is_done() {
+            // No more is read than belongs to the body, where that is known.
+            let most = if let Rest::Length(length) = self.rest { length } else { u64::MAX };
+            let room = buffer.room(most);
+            let read = from.stream.read(room).await?;
+            if read == 0 {
+                let whole = matches!(self.rest, Rest::All);
+                return if whole { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+            }
+            let here = self.part(&room[..read])?;
+            write(to, &room[..here], self.way, meter).await?;
+            from.give_back(&room[here..read]);
+            buffer.took(read, meter);
+        }
+        Ok(())
+    }
 }
 
 async fn write<W: AsyncWrite + Unpin>(to: &mut W, bytes: &[u8], way: Way, meter: &Meter) -> io::Result<()> {

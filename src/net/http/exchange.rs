@@ -3,7 +3,7 @@
 //! Answers for requests and answers following one another. It leaves who may be reached to the authority.
 //! Invariant: a request is written to the other side only after it was allowed, and from its parsed parts.
 
-use super::body::pass;
+use super::body::Passing;
 use super::head::{Form, Framing, Malformed, RequestHead, parse_request, parse_response};
 use super::refusal::{Refusal, forbidden};
 use super::wire::Wire;
@@ -248,7 +248,7 @@ impl<S: Duplex> Connection<'_, S> {
     /// Passes an allowed request on, and its answer back.
     async fn forward(&mut self, head: &RequestHead, path: &str, target: &Target) -> io::Result<Next> {
         let secure = self.route.as_ref().is_some_and(|route| route.secure);
-        let bytes = self.head_bytes(head, path, target, secure);
+        let mut bytes = self.head_bytes(head, path, target, secure);
         let Some(open) = &mut self.open else { return Ok(Next::Close) };
         let begun = Instant::now();
         let before = self.meter.passed();
@@ -257,10 +257,12 @@ impl<S: Duplex> Connection<'_, S> {
             let (client, reply, meter) = (&mut self.client, &mut self.reply, self.meter);
             let (outer_read, outer_write) = (&mut open.read, &mut open.write);
             let send = async {
+                let mut body = Passing::new(head.framing, Way::Out);
+                bytes.extend(body.ready(client)?);
                 outer_write.write_all(&bytes).await?;
                 outer_write.flush().await?;
                 meter.count(Way::Out, bytes.len());
-                pass(client, outer_write, head.framing, Way::Out, meter).await
+                body.run(client, outer_write, meter).await
             };
             let mut receive = pin!(receive(outer_read, reply, &head.method, meter));
             let mut send = pin!(send);
@@ -305,7 +307,12 @@ impl<S: Duplex> Connection<'_, S> {
         target: &Target,
         secure: bool,
     ) -> Zeroizing<Vec<u8>> {
-        let mut bytes = Zeroizing::new(Vec::with_capacity(1024));
+        let injected = self.service.secrets.apply(target, secure, &head.headers);
+        // Room for all of it, because a vector that grows leaves what it held behind.
+        let lines = head.headers.iter().map(|(name, value)| name.len() + value.len() + 4);
+        let more = injected.iter().map(|(name, value)| name.len() + value.len() + 4);
+        let room = 1024 + path.len() + lines.chain(more).sum::<usize>() + self.client.pending().len();
+        let mut bytes = Zeroizing::new(Vec::with_capacity(room));
         let host = match (&head.host, self.fixed) {
             (Some(host), true) => host.to_ascii_lowercase(),
             _ => host_line(target, if secure { 443 } else { 80 }),
@@ -318,7 +325,6 @@ impl<S: Duplex> Connection<'_, S> {
             bytes.extend(value);
             bytes.extend(b"\r\n");
         };
-        let injected = self.service.secrets.apply(target, secure, &head.headers);
         for (name, value) in &head.headers {
             let replaced = injected.iter().find(|(header, _)| header.eq_ignore_ascii_case(name));
             if replaced.is_none() {
@@ -409,13 +415,15 @@ async fn receive<S: Duplex>(
                 Err(error) => return Err(Answered::Never(error)),
             },
         };
-        let bytes = from.take(head.length);
+        let mut bytes = from.take(head.length);
         let passed = async {
             // The first part of the body often comes with the head; one write carries both.
+            let mut body = Passing::new(head.framing, Way::In);
+            bytes.extend(body.ready(from)?);
             reply.write_all(&bytes).await?;
             reply.flush().await?;
             meter.count(Way::In, bytes.len());
-            pass(from, reply, head.framing, Way::In, meter).await
+            body.run(from, reply, meter).await
         };
         passed.await.map_err(Answered::Partly)?;
         if head.status == 101 || head.status >= 200 {

@@ -1,0 +1,267 @@
+//! Why an agent may or may not do something: what is decided, and what the kernel says when it is tried.
+//!
+//! Answers for trying one request in the agent's own fence without doing harm, and for comparing the two answers. It
+//! leaves showing them to `cli`.
+//! Invariant: nothing is changed by a trial but for an empty file that is made and taken away again.
+
+use super::acts::{Act, Tried, acting, told};
+use super::live::Live;
+use crate::capability::{Capability, Family};
+use crate::decide::{Request, Subject, decide};
+use crate::plan::{Invocation, lower};
+use crate::policy::{PlacedScope, Policy};
+use crate::profile::system_view;
+use sbx_platform::path::within;
+use sbx_platform::plan::Stdio;
+use sbx_platform::{Backend, End, Enforcement, Guarantee, Plan};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Private inside, whatever stands there outside.
+const SCRATCH: &[&str] = &["/tmp", "/proc", "/dev", "/run", "/home/sbx", "/var/tmp"];
+
+/// What trying came to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Trial {
+    /// It was not tried, and why.
+    Untried(String),
+    /// It was tried.
+    Tried(Box<Attempt>),
+}
+
+/// One thing tried behind the fence.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Attempt {
+    /// What was done.
+    pub act: Act,
+    /// The kernel's error number; none when it said yes.
+    pub error: Option<i32>,
+    /// What held.
+    pub enforcement: Enforcement,
+    /// The plan it was tried with.
+    pub plan: Plan,
+    /// How the two answers compare.
+    pub verdict: Verdict,
+}
+
+/// How two answers compare.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// They are the same.
+    Agree,
+    /// They differ as they should, and why.
+    Expected(String),
+    /// They differ: a bug.
+    Differ,
+}
+
+impl Verdict {
+    /// The word for machines.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Agree => "agree",
+            Self::Expected(_) => "expected",
+            Self::Differ => "differ",
+        }
+    }
+}
+
+/// Tries a request in the agent's own fence.
+#[must_use]
+pub fn try_out(policy: &Policy, request: &Request, backend: Option<Backend>) -> Trial {
+    let ground = match Ground::new() {
+        Ok(ground) => ground,
+        Err(error) => return Trial::Untried(format!("there is no place to try it in: {error}")),
+    };
+    let chosen = match act_for(request) {
+        Ok(chosen) => chosen,
+        Err(why) => return Trial::Untried(why),
+    };
+    if let Some(error) = chosen.outside() {
+        return Trial::Untried(format!("you cannot do that yourself: {error}"));
+    }
+    match ground.launch(policy, request, &chosen.act, backend) {
+        Err(why) => Trial::Untried(why),
+        Ok((tried, enforcement, plan, remarks)) => {
+            if chosen.leaves_a_file && tried.error.is_none() {
+                let _ = fs::remove_file(&chosen.act.object);
+            }
+            let verdict = compare(policy, request, &chosen, tried.error.is_none(), &remarks);
+            Trial::Tried(Box::new(Attempt {
+                act: chosen.act,
+                error: tried.error,
+                enforcement,
+                plan,
+                verdict,
+            }))
+        }
+    }
+}
+
+/// What is tried for a request, and the request it stands for.
+struct Chosen {
+    act: Act,
+    /// The same question about the very path that is tried, where that is another.
+    about: Option<Request>,
+    leaves_a_file: bool,
+}
+
+impl Chosen {
+    fn plain(name: &'static str, path: &Path) -> Self {
+        Self { act: Act::new(name, path), about: None, leaves_a_file: false }
+    }
+
+    /// What stops the user, without any fence.
+    fn outside(&self) -> Option<std::io::Error> {
+        if self.leaves_a_file { None } else { self.act.here().err() }
+    }
+}
+
+fn act_for(request: &Request) -> Result<Chosen, String> {
+    match request.subject() {
+        Subject::Path { target, .. } => act_on(request.capability(), target),
+        Subject::Command { argv, cwd, .. } => {
+            let name = argv.first().cloned().unwrap_or_default();
+            let program = find(&name, cwd.as_deref()).ok_or("the program is not found here")?;
+            Ok(Chosen::plain("may-execute", &program))
+        }
+        Subject::Shell { .. } => {
+            let shell = ["/bin/bash", "/bin/sh"].into_iter().map(Path::new).find(|shell| shell.exists());
+            Ok(Chosen::plain("may-execute", shell.ok_or("there is no shell here")?))
+        }
+        Subject::Host { .. } => {
+            Err("it would send something to that host; try it with `sbx exec`".to_owned())
+        }
+        Subject::Record { .. } | Subject::Agent { .. } => {
+            Err("records are held by sbx itself, not by the kernel".to_owned())
+        }
+    }
+}
+
+fn act_on(capability: Capability, target: &Path) -> Result<Chosen, String> {
+    let there = fs::symlink_metadata(target).ok();
+    let missing = || format!("there is nothing at {} to try it on", target.display());
+    match (capability, there) {
+        (Capability::FsRead, Some(meta)) => {
+            Ok(Chosen::plain(if meta.is_dir() { "list" } else { "read" }, target))
+        }
+        (Capability::FsDelete, Some(_)) => Ok(Chosen::plain("may-delete", target)),
+        (Capability::FsWrite, Some(meta)) if !meta.is_dir() => Ok(Chosen::plain("write", target)),
+        (Capability::FsWrite, there) => {
+            let inside = there.is_some();
+            let path = if inside {
+                target.join(format!(".sbx-why-{}", std::process::id()))
+            } else {
+                target.to_path_buf()
+            };
+            if !path.parent().is_some_and(Path::is_dir) {
+                return Err(format!("the directory of {} does not exist", target.display()));
+            }
+            let about = inside.then(|| Request::path(Capability::FsWrite, &path));
+            Ok(Chosen { act: Act::new("create", path), about, leaves_a_file: true })
+        }
+        _ => Err(missing()),
+    }
+}
+
+/// The program a name means, on the usual search path.
+fn find(name: &std::ffi::OsStr, cwd: Option<&Path>) -> Option<PathBuf> {
+    let is_program = |path: &PathBuf| path.is_file();
+    if name.as_encoded_bytes().contains(&b'/') {
+        return Some(cwd.unwrap_or(Path::new("/")).join(name)).filter(is_program);
+    }
+    ["/usr/local/bin", "/usr/bin", "/bin"].iter().map(|dir| Path::new(dir).join(name)).find(is_program)
+}
+
+fn compare(policy: &Policy, request: &Request, chosen: &Chosen, done: bool, remarks: &[String]) -> Verdict {
+    let allowed = decide(policy, chosen.about.as_ref().unwrap_or(request)).is_allowed();
+    if allowed == done {
+        return Verdict::Agree;
+    }
+    let path = Path::new(&chosen.act.object);
+    let shown = system_view().any(|(place, _)| within(path, Path::new(place)));
+    let scratch = SCRATCH.iter().any(|scratch| within(path, Path::new(scratch)));
+    let reads = request.capability() == Capability::FsRead;
+    match (allowed, request.capability().family()) {
+        (false, Family::Proc) => Verdict::Expected(
+            "the kernel knows programs, not arguments; those are held by sbx before anything is run"
+                .to_owned(),
+        ),
+        (true, Family::Fs) if remarks.iter().any(|remark| remark.contains("fs-glob")) => {
+            Verdict::Expected("the kernel opens only the files that match a pattern now (fs-glob)".to_owned())
+        }
+        (true, Family::Fs) if !reads && names_it(policy, request.capability(), path) => Verdict::Expected(
+            "the grant names this very path: the kernel opens what is below it, but the name itself lies in the directory above"
+                .to_owned(),
+        ),
+        (false, _) if reads && shown => {
+            Verdict::Expected("every process is shown this part of the system, read-only".to_owned())
+        }
+        (false, _) if scratch => Verdict::Expected("behind the fence that is private scratch".to_owned()),
+        _ => Verdict::Differ,
+    }
+}
+
+/// Whether a grant is for this very path, rather than for something above it.
+fn names_it(policy: &Policy, capability: Capability, path: &Path) -> bool {
+    policy.held(capability).any(|grant| match &grant.scope {
+        PlacedScope::Fs { paths: Some(entries) } => entries.iter().any(|entry| entry.base == path),
+        _ => grant.root.as_deref() == Some(path),
+    })
+}
+
+/// An empty directory from which the trial is launched; gone when dropped.
+struct Ground(PathBuf);
+
+impl Ground {
+    fn new() -> std::io::Result<Self> {
+        let temp = fs::canonicalize(std::env::temp_dir())?;
+        let dir = temp.join(format!("sbx-why-{}", std::process::id()));
+        fs::create_dir(&dir)?;
+        Ok(Self(dir))
+    }
+
+    fn launch(
+        &self,
+        policy: &Policy,
+        request: &Request,
+        act: &Act,
+        backend: Option<Backend>,
+    ) -> Result<(Tried, Enforcement, Plan, Vec<String>), String> {
+        let program =
+            std::env::current_exe().and_then(fs::canonicalize).map_err(|error| error.to_string())?;
+        // Which programs may run depends on where; which files may be reached must not depend on a root.
+        let at = match request.subject() {
+            Subject::Command { cwd: Some(cwd), .. } | Subject::Shell { cwd: Some(cwd), .. } => cwd,
+            _ => &self.0,
+        };
+        let policy = policy.for_trial(at, &program).ok_or("the trial itself cannot be granted")?;
+        let request = Request::exec(acting(&program, std::slice::from_ref(act))).in_dir(at);
+        let decision = decide(&policy, &request);
+        let permit = decision.permit().ok_or("the trial itself is denied")?;
+        // What this machine cannot hold is told, and does not keep the rest from being tried.
+        let all = Guarantee::ALL.iter().map(|guarantee| guarantee.name().to_owned()).collect();
+        let invocation = Invocation::new(sbx_platform::ids()).stdio(Stdio::Capture).accepting(all);
+        let lowered = lower(&permit, &invocation, &Live).map_err(|error| error.to_string())?;
+        let outcome =
+            sbx_platform::launch(&lowered.plan, backend, None).map_err(|error| error.to_string())?;
+        if let End::Setup(failure) = &outcome.end {
+            return Err(format!("the fence could not be built: {failure}"));
+        }
+        let tried =
+            told(&outcome.stdout).pop().ok_or_else(|| format!("the trial ended early: {:?}", outcome.end))?;
+        if tried.error == Some(0) {
+            return Err("this kernel has no way to ask without doing it".to_owned());
+        }
+        Ok((tried, outcome.enforcement, lowered.plan, lowered.remarks))
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}

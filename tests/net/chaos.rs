@@ -1,0 +1,161 @@
+//! Origins that misbehave, and a supervisor that dies.
+
+use crate::world::World;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// A server that does this with each connection.
+fn server(act: impl Fn(TcpStream) + Send + Clone + 'static) -> u16 {
+    let listener = TcpListener::bind("127.0.0.2:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let act = act.clone();
+            std::thread::spawn(move || act(stream));
+        }
+    });
+    port
+}
+
+fn all(port: u16) -> String {
+    ["get", "post", "put", "delete"]
+        .map(|verb| format!("net.{verb}: {{hosts: [\"api.test:{port}\"]}}"))
+        .join("\n")
+}
+
+#[test]
+fn an_origin_that_breaks_off_is_told_as_such() {
+    let world = World::new();
+    let at_once = server(drop);
+    let midway = server(|mut stream| {
+        let _ = stream.read(&mut [0; 1000]);
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart");
+    });
+    let garbage = server(|mut stream| {
+        let _ = stream.read(&mut [0; 1000]);
+        let _ = stream.write_all(b"\x00\x01garbage\r\n\r\n");
+    });
+    for (port, expected) in [(at_once, "502 0"), (midway, "200 18"), (garbage, "502 0")] {
+        for grants in [format!("net.get: {{hosts: [\"api.test:{port}\"]}}"), all(port)] {
+            let script =
+                format!("curl -s -m 5 -o /dev/null -w '%{{http_code}} ' http://api.test:{port}/; echo $?");
+            let ran = world.run(&grants, &script);
+            assert_eq!(ran.stdout, format!("{expected}\n"), "{ran:?}");
+        }
+    }
+}
+
+#[test]
+fn tls_that_is_none_is_refused() {
+    let world = World::new();
+    let garbage = server(|mut stream| {
+        let _ = stream.read(&mut [0; 1000]);
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    });
+    let script = format!("curl -s -m 10 https://api.test:{garbage}/; [ $? != 0 ] && echo refused");
+    let ran = world.run(&format!("net.get: {{hosts: [\"api.test:{garbage}\"]}}"), &script);
+    assert_eq!(ran.stdout, "refused\n", "{ran:?}");
+    let ran = world.run(
+        "net.get: {hosts: [\"api.test:443\"]}",
+        "curl -s -m 5 https://api.test/; [ $? != 0 ] && echo refused",
+    );
+    assert_eq!(ran.stdout, "refused\n", "{ran:?}");
+}
+
+#[test]
+fn garbage_from_inside_ends_only_its_own_connection() {
+    let world = World::new();
+    let script = r#"
+import random
+random.seed(3)
+for i in range(60):
+    start = random.choice([b"\x16\x03\x01\x02\x00", b"\x16\x03\x01", b"GET ", b"\x05\x01\x00", b"CONNECT ", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b""])
+    data = start + bytes(random.randrange(256) for _ in range(random.randrange(300)))
+    for address in (("api.test", {http}), ("api.test", {https}), PROXY):
+        try:
+            s = socket.create_connection(address, 5); s.settimeout(0.05); s.sendall(data); s.shutdown(1); s.recv(1000)
+        except OSError: pass
+        finally: s.close()
+show(talk(("api.test", {http}), b"GET /alive HTTP/1.1\r\nHost: api.test:{http}\r\nConnection: close\r\n\r\n"))
+"#;
+    for grants in ["net.get: {hosts: [\"api.test\"]}".to_owned(), all(0).replace(":0\"", "\"")] {
+        let ran = world.python(&grants, script);
+        assert_eq!(ran.stdout, "HTTP/1.1 200 OK\n", "{ran:?}");
+    }
+}
+
+#[test]
+fn half_closed_connections_and_slow_readers_get_everything() {
+    let world = World::new();
+    let echo = server(|mut stream| {
+        let mut all = Vec::new();
+        let _ = stream.read_to_end(&mut all);
+        let _ = stream.write_all(&all);
+    });
+    let script = format!(
+        r#"
+s = socket.create_connection(("api.test", {echo}), 5); s.settimeout(20)
+data = b"\x01" + bytes(4000000); s.sendall(data); s.shutdown(1); got = 0
+while True:
+    d = s.recv(100000)
+    if not d: break
+    got += len(d); time.sleep(0.002)
+print(got == len(data))
+"#
+    );
+    let ran = world.python(&all(echo), &script);
+    assert_eq!(ran.stdout, "True\n", "{ran:?}");
+}
+
+#[test]
+fn a_refused_upload_can_read_why() {
+    let world = World::new();
+    let script = "head -c 30000000 /dev/zero > big; curl -s -m 10 -o out -w '%{http_code}\n' -H 'Expect:' -T big http://api.test:{http}/; grep -c capability_absent out";
+    let ran = world.run("net.get: {hosts: [\"api.test\"]}", script);
+    assert_eq!(ran.stdout, "403\n1\n", "{ran:?}");
+    assert!(world.http.take().is_empty());
+}
+
+#[test]
+fn a_body_of_two_gigabytes_passes_in_little_memory() {
+    let world = World::new();
+    let running = world.start(
+        "net.get: {hosts: [\"api.test\"]}",
+        "",
+        "curl -s http://api.test:{http}/big/2147483648 | wc -c",
+        &[],
+    );
+    let status = format!("/proc/{}/status", running.id());
+    let mut peak = 0;
+    while let Ok(text) = std::fs::read_to_string(&status) {
+        let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let Some(size) = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok()) else {
+            break;
+        };
+        peak = peak.max(size);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let ran = running.finish();
+    assert_eq!(ran.stdout, "2147483648\n", "{ran:?}");
+    assert!(peak > 0 && peak < 200_000, "{peak} kB");
+}
+
+#[test]
+fn without_its_supervisor_nothing_is_reached() {
+    let world = World::new();
+    let script = "while :; do curl -s -m 1 -o /dev/null http://api.test:{http}/; sleep 0.05; done";
+    let running = world.start("net.get: {hosts: [\"api.test\"]}", "", script, &[]);
+    let begun = Instant::now();
+    let mut seen = 0;
+    while seen < 3 && begun.elapsed() < Duration::from_secs(10) {
+        seen += world.http.take().len();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(seen >= 3);
+    running.kill();
+    std::thread::sleep(Duration::from_millis(300));
+    world.http.take();
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(world.http.take().is_empty());
+}

@@ -1,0 +1,130 @@
+//! Programs that were told of a proxy, and the proxy further out that the caller has.
+
+use crate::world::World;
+
+fn all(hosts: &str) -> String {
+    ["get", "post", "put", "delete"].map(|verb| format!("net.{verb}: {{hosts: [{hosts}]}}")).join("\n")
+}
+
+#[test]
+fn the_proxy_speaks_http_connect_and_socks() {
+    for backend in ["native", "bwrap", "landlock"] {
+        let world = World::new().backend(backend);
+        let grants = all("\"api.test:$HTTP\", \"api.test:$HTTPS\"");
+        let script = "S=socks5h://${SBX_PROXY#http://}; for p in $SBX_PROXY $S; do \
+curl -s -x $p http://api.test:{http}/plain; curl -s -x $p {ca} https://api.test:{https}/tls; done; curl -s -p -x $SBX_PROXY http://api.test:{http}/tunnel";
+        let ran = world.run(&grants, script);
+        let once = "GET /plain api.test:{http} 0\nGET /tls api.test:{https} 0\n";
+        assert_eq!(
+            ran.stdout,
+            world.fill(&format!("{once}{once}GET /tunnel api.test:{{http}} 0\n")),
+            "{backend} {ran:?}"
+        );
+    }
+}
+
+#[test]
+fn the_proxy_judges_each_request() {
+    let world = World::new();
+    let grants = "net.get: {hosts: [\"api.test\"]}";
+    let script = "code() { curl -s -m 5 -o /dev/null -w '%{http_code} %{http_connect}\n' -x \"$@\"; }; S=socks5h://${SBX_PROXY#http://}; \
+code $SBX_PROXY http://api.test:{http}/; code $SBX_PROXY -d x http://api.test:{http}/; code $SBX_PROXY http://other.test:{http}/; \
+code $SBX_PROXY https://api.test:{https}/; code $SBX_PROXY -d x https://api.test:{https}/; code $SBX_PROXY https://other.test:{https}/; \
+code $S http://api.test:{http}/; code $S -d x http://api.test:{http}/; code $S http://other.test:{http}/";
+    let ran = world.run(grants, script);
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    let expected =
+        ["200 000", "403 000", "403 000", "200 200", "403 200", "000 403", "200 000", "403 000", "000 000"];
+    assert_eq!(lines, expected, "{ran:?}");
+    assert_eq!((world.http.take().len(), world.https.take().len()), (2, 1));
+}
+
+#[test]
+fn odd_targets_are_refused_by_the_proxy() {
+    let world = World::new();
+    let script = r#"
+for t in (b"127.0.0.2:{http}", b"[::ffff:127.0.0.2]:{http}", b"2130706434:{http}", b"0x7f000002:{http}", b"127.2:{http}", b"api.test\0.x:{http}",
+          b"x@api.test:{http}", b"api.test", b"api.test:0", b"api.test:99999", b"evil.test:{http}", b"localhost:{http}"):
+    out = talk(PROXY, b"CONNECT " + t + b" HTTP/1.1\r\nHost: " + t + b"\r\n\r\n", 2)
+    if b" 200 " in out: print("tunnelled", t)
+    out = talk(PROXY, b"GET http://" + t + b"/ HTTP/1.1\r\nHost: api.test:{http}\r\nConnection: close\r\n\r\n", 2)
+    if b" 200 " in out: print("passed", t)
+for t in (b"api.test:{http}", b"API.test.:{http}"):
+    show(talk(PROXY, b"GET http://" + t + b"/ HTTP/1.1\r\nHost: " + t + b"\r\nConnection: close\r\n\r\n", 2))
+show(talk(PROXY, b"GET http://api.test:{http}/ HTTP/1.1\r\nHost: other.test:{http}\r\nConnection: close\r\n\r\n", 2))
+show(talk(PROXY, b"GET / HTTP/1.1\r\nHost: api.test:{http}\r\nConnection: close\r\n\r\n", 2))
+def socks(name, cmd=1):
+    return talk(PROXY, b"\5\1\0\5" + bytes([cmd]) + b"\0\3" + bytes([len(name)]) + name + struct.pack(">H", {http}), 2)[:4]
+print(socks(b"api.test"), socks(b"api.test", 2), socks(b"evil.test"), socks(b"evil.test\0api.test"))
+"#;
+    let ran = world.python(&all("\"api.test:$HTTP\""), script);
+    let expected = "HTTP/1.1 200 OK\nHTTP/1.1 200 OK\nHTTP/1.1 421 Misdirected Request\nHTTP/1.1 421 Misdirected Request\n\
+b'\\x05\\x00\\x05\\x00' b'\\x05\\x00\\x05\\x07' b'\\x05\\x00\\x05\\x02' b'\\x05\\x00\\x05\\x02'\n";
+    assert_eq!(ran.stdout, expected, "{ran:?}");
+    assert_eq!(world.http.take().len(), 2);
+}
+
+#[test]
+fn variables_that_a_record_names_tell_of_the_proxy() {
+    let world = World::new().variable("HTTP_PROXY", "http://secret:word@proxy.example:1");
+    let ran = world.run_with(
+        "net.get: {hosts: [\"api.test\"]}",
+        "env: [HTTP_PROXY, ALL_PROXY]",
+        "echo $HTTP_PROXY $ALL_PROXY $https_proxy",
+        &[],
+    );
+    assert_eq!(ran.stdout, "http://127.0.0.1:61080 socks5h://127.0.0.1:61080\n", "{ran:?}");
+    let none = world.run("net.get: {hosts: [\"api.test\"]}", "env | grep -i _proxy=");
+    assert_eq!(none.stdout, "SBX_PROXY=http://127.0.0.1:61080\n", "{none:?}");
+}
+
+/// A proxy that understands CONNECT, and says what it was asked.
+const OUTER: &str = r#"
+import socket, threading, sys
+s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("127.0.0.3", 0)); s.listen(); print(s.getsockname()[1], flush=True)
+def pump(a, b):
+    try:
+        while True:
+            d = a.recv(65536)
+            if not d: break
+            b.sendall(d)
+        b.shutdown(1)
+    except OSError: pass
+def one(c):
+    head = b""
+    while b"\r\n\r\n" not in head: head += c.recv(1)
+    line = head.split(b"\r\n")[0].decode(); auth = [l for l in head.split(b"\r\n") if l.lower().startswith(b"proxy-auth")]
+    print(line, auth[0].decode() if auth else "-", flush=True)
+    o = socket.create_connection(("127.0.0.2", int(line.split()[1].rsplit(":", 1)[1]))); c.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    threading.Thread(target=pump, args=(c, o), daemon=True).start(); pump(o, c)
+while True: threading.Thread(target=one, args=(s.accept()[0],), daemon=True).start()
+"#;
+
+#[test]
+fn a_proxy_further_out_is_used_when_configured() {
+    let world = World::new();
+    let script = world.write("outer.py", OUTER);
+    let mut outer = std::process::Command::new("python3")
+        .arg(script)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(outer.stdout.take().unwrap()));
+    let port = lines.next().unwrap().unwrap();
+    world.resolve("");
+    let world = world
+        .variable("HTTPS_PROXY", &format!("http://me:pw@127.0.0.3:{port}"))
+        .variable("NO_PROXY", "direct.test");
+    world.write("home/.config/sbx/config.yml", "proxy: environment\n");
+    let grants = "net.get: {hosts: [\"api.test\", \"direct.test\"]}";
+    let ran = world.run(grants, "curl -s http://api.test:{http}/a; curl -s https://api.test:{https}/b; curl -s -m 5 -o /dev/null -w '%{http_code}\n' http://direct.test:{http}/c; env | grep -c pw@");
+    let _ = (outer.kill(), outer.wait());
+    assert_eq!(
+        ran.stdout,
+        world.fill("GET /a api.test:{http} 0\nGET /b api.test:{https} 0\n502\n0\n"),
+        "{ran:?}"
+    );
+    let asked: Vec<String> = lines.map_while(Result::ok).collect();
+    let line = |port: u16| format!("CONNECT api.test:{port} HTTP/1.1 Proxy-Authorization: Basic bWU6cHc=");
+    assert_eq!(asked, [line(world.http.port()), line(world.https.port())]);
+}

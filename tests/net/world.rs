@@ -1,0 +1,232 @@
+//! A fence with a network, and origins around it.
+
+use crate::origin::{Origin, Speaks};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+/// The program under test: the one cargo built, or the one named by `SBX_TEST_BIN`.
+fn program() -> PathBuf {
+    std::env::var_os("SBX_TEST_BIN").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_sbx")), PathBuf::from)
+}
+
+/// What a launch gave.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) status: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// A workspace, names, an authority and two origins at 127.0.0.2.
+pub(crate) struct World {
+    base: PathBuf,
+    pub(crate) http: Origin,
+    pub(crate) https: Origin,
+    backend: String,
+    environment: Vec<(String, String)>,
+}
+
+/// What a backend lacks, accepted by name.
+const ACCEPTED: &str = "memory-limit,pids-limit,exec-only,teardown-killed,fs-hidden,fs-metadata,pid-hidden,private-tmp,\
+loopback,terminals,fs-delete,teardown,signals,net-names,net-listen,net-ports,protected-paths,sockets-hidden,ipc-hidden";
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let temp = std::env::temp_dir().canonicalize().unwrap();
+        let base = temp.join(format!("sbx-net-{}-{number}", std::process::id()));
+        for dir in ["ws", "home"] {
+            std::fs::create_dir_all(base.join(dir)).unwrap();
+        }
+        let (config, pem) = certificate(&["api.test", "www.api.test", "other.test", "localhost"]);
+        std::fs::write(base.join("ws/origin.pem"), &pem).unwrap();
+        let http = Origin::start("127.0.0.2", Speaks::Http);
+        let https = Origin::start("127.0.0.2", Speaks::Https(config));
+        let world = Self { base, http, https, backend: "native".to_owned(), environment: Vec::new() };
+        world.resolve(
+            "api.test 127.0.0.2 public\nwww.api.test 127.0.0.2 public\nother.test 127.0.0.2 public\n\
+             inside.test 127.0.0.2 private\ninside.api.test 127.0.0.2 private\n",
+        );
+        world
+    }
+
+    /// The same, behind another backend.
+    pub(crate) fn backend(mut self, name: &str) -> Self {
+        self.backend = name.to_owned();
+        self
+    }
+
+    /// The same, with a variable of the caller's.
+    pub(crate) fn variable(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Says where names lead.
+    pub(crate) fn resolve(&self, lines: &str) {
+        std::fs::write(self.base.join("resolver"), lines).unwrap();
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.base.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.base.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Runs shell text with grants of the network, written as lines of `capabilities`.
+    pub(crate) fn run(&self, grants: &str, script: &str) -> Ran {
+        self.run_with(grants, "", script, &[])
+    }
+
+    /// The same with more sections and more arguments of `exec`.
+    pub(crate) fn run_with(&self, grants: &str, sections: &str, script: &str, arguments: &[&str]) -> Ran {
+        self.start(grants, sections, script, arguments).finish()
+    }
+
+    /// Starts it and goes on.
+    pub(crate) fn start(&self, grants: &str, sections: &str, script: &str, arguments: &[&str]) -> Running {
+        let grants = grants
+            .replace("$HTTPS", &self.https.port().to_string())
+            .replace("$HTTP", &self.http.port().to_string());
+        let ws = self.base.join("ws");
+        let grants: String = grants.lines().map(|line| format!("  - {}\n", line.trim())).collect();
+        let record = format!(
+            "id: tester\ncapabilities:\n  - proc.exec: {{in: {ws}}}\n  - fs.write: {{in: {ws}}}\n  - fs.delete: {{in: {ws}}}\n\
+             {grants}{sections}\n",
+            ws = ws.display()
+        );
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let record = self.write(&format!("agent-{number}.yml"), record);
+        let mut command = Command::new(program());
+        command
+            .env_clear()
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("HOME", self.base.join("home"))
+            .env("SBX_TEST_RESOLVER", self.base.join("resolver"))
+            .env("SSL_CERT_FILE", ws.join("origin.pem"))
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(&ws)
+            .args(["exec", "--backend", &self.backend, "--allow-degraded", ACCEPTED, "--agent"])
+            .arg(record)
+            .args(arguments)
+            .args(["--", "sh", "-c", &self.fill(script)])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Running(command.spawn().unwrap())
+    }
+
+    /// Puts ports and paths into a script.
+    pub(crate) fn fill(&self, text: &str) -> String {
+        text.replace("{http}", &self.http.port().to_string())
+            .replace("{https}", &self.https.port().to_string())
+            .replace("{ca}", "--cacert origin.pem")
+    }
+
+    /// Runs Python text, after a few helpers.
+    pub(crate) fn python(&self, grants: &str, script: &str) -> Ran {
+        self.write("ws/script.py", format!("{HELPERS}\n{}", self.fill(script)));
+        self.run(grants, "python3 script.py")
+    }
+
+    /// Events of one sort in the audit.
+    pub(crate) fn audit(&self, kind: &str) -> Vec<serde_json::Value> {
+        let text =
+            std::fs::read_to_string(self.base.join("home/.local/state/sbx/audit.jsonl")).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+        lines.filter(|event| event["kind"] == kind).collect()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.base);
+    }
+}
+
+/// A launch under way.
+pub(crate) struct Running(std::process::Child);
+
+impl Running {
+    pub(crate) fn finish(self) -> Ran {
+        let output = self.0.wait_with_output().unwrap();
+        Ran {
+            status: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(crate) fn kill(mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What scripts begin with.
+const HELPERS: &str = r#"
+import os, socket, ssl, struct, sys, time, urllib.parse
+P = urllib.parse.urlparse(os.environ["SBX_PROXY"]); PROXY = (P.hostname, P.port)
+def talk(address, data, wait=3):
+    s = socket.create_connection(address, 5); s.settimeout(wait)
+    out = b""
+    try:
+        s.sendall(data)
+        while True:
+            d = s.recv(65536)
+            if not d: break
+            out += d
+    except OSError as error: out += b"<" + type(error).__name__.encode() + b">"
+    s.close()
+    return out
+def show(out): print(out.split(b"\r\n")[0].decode("latin1"))
+"#;
+
+/// A server's configuration for names, and the authority to trust.
+pub(crate) fn certificate(names: &[&str]) -> (Arc<rustls::ServerConfig>, String) {
+    let authority = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(rcgen::DnType::CommonName, "a test's own authority");
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let root = params.self_signed(&authority).unwrap();
+    let issuer = Issuer::new(params, authority);
+    let key = KeyPair::generate().unwrap();
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let leaf = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
+    let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+    let mut config =
+        rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![leaf.der().clone()], key)
+            .unwrap();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    (Arc::new(config), root.pem())
+}
+
+/// Whether a program is there; a test that needs one that is not says so.
+pub(crate) fn has(program: &str) -> bool {
+    let found =
+        ["/usr/local/bin", "/usr/bin", "/bin"].iter().any(|dir| Path::new(dir).join(program).exists());
+    if !found {
+        let _ = writeln!(std::io::stderr(), "not tested: {program} is not installed");
+    }
+    found
+}
