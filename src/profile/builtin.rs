@@ -35,11 +35,11 @@ pub const FILES: &[File] = files! { base:
     "net/reads.txt",
     "net/trust.txt",
     "providers/tools.txt",
-    "seatbelt/base.txt",
-    "seatbelt/repository.txt",
     "risk/places.txt",
     "risk/readers.txt",
     "risk/wrappers.txt",
+    "seatbelt/base.txt",
+    "seatbelt/repository.txt",
     "tools/evaluators.txt",
 };
 
