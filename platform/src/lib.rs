@@ -31,6 +31,7 @@ mod hooks;
 mod launch;
 #[cfg(target_os = "linux")]
 mod linux;
+pub mod macos;
 pub mod own;
 pub mod path;
 pub mod plan;
@@ -41,7 +42,7 @@ pub mod text;
 
 pub use backend::{Backend, Enforcement, Guarantee};
 pub use error::PlatformError;
-pub use launch::{Child, Leash, ids, landlock, launch, probe, refused_calls, spawn, take_over};
+pub use launch::{Child, Leash, ids, landlock, launch, probe, refuse_dumps, refused_calls, spawn, take_over};
 pub use plan::{Pipe, Plan};
 pub use probe::Probe;
 pub use report::{End, Outcome};

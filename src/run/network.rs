@@ -50,6 +50,9 @@ impl Network {
         if !Gateway::is_needed(policy) {
             return Ok(None);
         }
+        if policy.sections().env.iter().any(|rule| rule.inject.is_some()) {
+            sbx_platform::refuse_dumps().map_err(RunError::Network)?;
+        }
         let secrets = secrets(policy)?;
         let placeholders =
             secrets.iter().map(|(name, secret)| (name.clone(), secret.placeholder.clone())).collect();

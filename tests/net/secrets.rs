@@ -38,6 +38,18 @@ curl -s -H \"Authorization: token $API_TOKEN\" http://api.test:{{http}}/5; echo 
     }
 }
 
+#[test]
+fn whoever_holds_a_secret_leaves_no_image_of_its_memory() {
+    let world = World::new().variable("API_TOKEN", VALUE);
+    let section = "env:\n  API_TOKEN: {inject: {host: api.test, header: Authorization}}";
+    let running = world.start(GRANTS, section, "sleep 1", &[]);
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", running.id())).unwrap();
+    running.finish();
+    let line = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+    assert_eq!(line.split_whitespace().nth(4), Some("1"), "{line}");
+}
+
 fn pipe(text: &str) -> std::process::Stdio {
     let mut echo = std::process::Command::new("printf")
         .arg("%s")
