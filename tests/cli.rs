@@ -26,6 +26,8 @@ mod new;
 mod offers;
 #[path = "cli/records.rs"]
 mod records;
+#[path = "cli/risk.rs"]
+mod risk;
 #[path = "cli/schema.rs"]
 mod schema;
 mod support;

@@ -90,6 +90,26 @@ const PIECES: &[&str] = &[
     "null",
     "true",
     "1e9",
+    "$(",
+    ")",
+    "((",
+    "))",
+    "`",
+    "${x:-",
+    "$'",
+    "<<E\n",
+    "E\n",
+    " | ",
+    " && ",
+    "; ",
+    "if ",
+    "case x in a) ",
+    "x() { ",
+    "{a,b}",
+    "rm -rf ",
+    "sh -c '",
+    "eval ",
+    "<(",
     "%2e",
     "...\n",
 ];
@@ -160,8 +180,10 @@ fn vector_texts() -> Vec<String> {
 
 fn seeds() -> Vec<Vec<u8>> {
     let shipped = BUILTIN_AGENTS.iter().chain(FILES).map(|(_, text)| (*text).to_owned());
+    let shell = [include_str!("risk/dangerous.txt"), include_str!("risk/harmless.txt")];
+    let lines = shell.iter().flat_map(|text| text.lines()).step_by(9).map(|line| line.replace("\\n", "\n"));
     let nasty = ["[".repeat(3000), "{a: ".repeat(700), "- ".repeat(2000), "a: &x [*x]\n".to_owned()];
-    let mut texts: Vec<String> = shipped.chain(nasty).chain(vector_texts()).collect();
+    let mut texts: Vec<String> = shipped.chain(nasty).chain(lines).chain(vector_texts()).collect();
     let records: Vec<String> =
         texts.iter().filter(|text| text.contains("capabilities:")).map(|text| in_front(text)).collect();
     texts.extend(records);
@@ -212,4 +234,5 @@ smoke! {
     edits_mean_what_they_say edit
     tools_are_read_or_refused tool_definition
     values_stay_whole tool_value
+    shell_text_is_read_or_refused risk
 }

@@ -4,8 +4,9 @@
 //! one another and with a slow one, edits mean what they say, output is bounded by the input.
 
 use sbx::capability::{CommandPattern, Host, HostPattern, Spec, Target, matches_segment, split_list};
-use sbx::manifest::{EditError, grant, parse_spec, revoke, split};
+use sbx::manifest::{EditError, RiskSettings, grant, parse_spec, revoke, split};
 use sbx::policy::covers_grant;
+use sbx::risk::{Context, RuleSet, Scene, assess, prove};
 use sbx::text::{Problem, render_all};
 use sbx::tool::{
     Fault, Kind, Layer, Param, Piece, ShellLine, Surroundings, Syntax, Template, read_definitions,
@@ -282,4 +283,28 @@ pub fn tool_value(data: &[u8]) {
             }
         }
     }
+}
+
+/// Shell text: read or refused, twice the same, within its bounds; what is not understood is not allowed, and
+/// a policy that holds nothing proves nothing that starts a program.
+pub fn risk(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let (scene, rules) = (Scene::new("/home/u").at("/home/u/app"), RuleSet::builtin());
+    let (settings, context) = (RiskSettings::default(), Context::default());
+    let start = std::time::Instant::now();
+    let found = assess(&text, &scene, &rules, &settings, &context);
+    // Generous, for a busy machine and a slow build: what is hunted is growth without bound.
+    assert!(start.elapsed().as_secs() < 20, "{:?} for {} bytes", start.elapsed(), text.len());
+    let body = found.to_json();
+    assert_eq!(body, assess(&text, &scene, &rules, &settings, &context).to_json());
+    assert!(found.error().is_none() || !found.allowed(), "what cannot be read is allowed");
+    for matched in found.matched() {
+        assert!(matched.span.start <= matched.span.end && matched.span.end <= text.len(), "{matched:?}");
+        assert!(text.get(matched.span.start..matched.span.end).is_some(), "{matched:?} splits a character");
+    }
+    assert!(body["argv"].as_array().is_some_and(|argv| argv.len() <= 200));
+    let policy = Policy::from_specs("a", &[], &facts()).unwrap_or_else(|error| panic!("{error:?}"));
+    let proof = prove(&policy, &text, &scene);
+    let starts = proof.steps.iter().any(|step| step.capability.name().starts_with("proc."));
+    assert!(!starts || !proof.holds());
 }

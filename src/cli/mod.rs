@@ -17,6 +17,7 @@ mod mcp;
 mod new;
 mod offers;
 mod quick;
+mod risk;
 mod schema;
 mod tools;
 mod ui;
@@ -64,6 +65,9 @@ enum Command {
     Check(check::Check),
     /// Show the narrowing chain and what is left, as a receipt.
     Explain(explain::Explain),
+    /// Say what could go wrong with a shell text.
+    #[command(subcommand)]
+    Risk(risk::Risk),
     /// Ask whether an agent may do something, and try it in its sandbox.
     Why(why::Why),
     /// Find out what works here, what does not, and what to do about it.
@@ -152,6 +156,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Agents(command) => command.run(ui),
         Command::Check(command) => command.run(ui),
         Command::Explain(command) => command.run(ui),
+        Command::Risk(command) => command.run(ui),
         Command::Why(command) => command.run(ui),
         Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),

@@ -1,6 +1,6 @@
 //! `sbx schema`: JSON Schemas of what sbx reads and writes, made from the tables in the code.
 
-use super::{CliError, Exit, Ui, answers};
+use super::{CliError, Exit, Ui, answers, risk};
 use crate::capability::{CATALOG, Entry, ValueKind};
 use crate::decide::{DenialCode, REQUEST_KEYS};
 use crate::manifest::{AUDIT_KEYS, BACKENDS, CONFIG_KEYS, LIMIT_KEYS, MCP_KEYS, RISK_KEYS};
@@ -42,6 +42,12 @@ pub(super) enum What {
     Problems,
     /// An answer of `sbx explain`.
     Explanation,
+    /// An answer of `sbx risk check` and `sbx risk explain`.
+    RiskAssessment,
+    /// An answer of `sbx risk suggest`.
+    RiskSuggestions,
+    /// An answer of `sbx risk rules`.
+    RiskRules,
     /// An answer of `sbx why`.
     Why,
     /// An answer of `sbx doctor`.
@@ -95,6 +101,9 @@ pub(super) fn schema(what: What) -> Value {
         What::Grants => titled("sbx grants", answers::grants()),
         What::Problems => titled("sbx problems", answers::problems()),
         What::Explanation => titled("sbx explanation", answers::explanation()),
+        What::RiskAssessment => titled("sbx risk assessment", risk::assessment_schema()),
+        What::RiskSuggestions => titled("sbx risk suggestions", risk::suggestions_schema()),
+        What::RiskRules => titled("sbx risk rules", risk::rules_schema()),
         What::Why => titled("sbx why", answers::why(denial())),
         What::Doctor => titled("sbx doctor", answers::doctor()),
         What::AuditEvents => titled("sbx audit events", answers::audit_events()),
@@ -181,6 +190,22 @@ fn keyed(keys: &[&str]) -> Value {
     json!({ "type": ["object", "null"], "properties": keys, "additionalProperties": false })
 }
 
+/// `risk`: which findings deny.
+fn risk_section() -> Value {
+    let severity = json!({ "type": "string", "pattern": "^(?i:info|low|medium|high|critical)$" });
+    let groups = json!({
+        "type": ["object", "null"], "properties": { "enable": strings(), "disable": strings() }, "additionalProperties": false,
+    });
+    let property = |key: &str| match key {
+        "deny_at" | "min_severity" => severity.clone(),
+        "deny" | "ignore" => strings(),
+        "groups" => groups.clone(),
+        _ => json!({ "type": "boolean" }),
+    };
+    let keys: Map<String, Value> = RISK_KEYS.iter().map(|key| ((*key).to_owned(), property(key))).collect();
+    json!({ "type": ["object", "null"], "properties": keys, "additionalProperties": false })
+}
+
 fn record() -> Value {
     let inject = json!({
         "type": ["object", "null"],
@@ -210,7 +235,7 @@ fn record() -> Value {
                 ] },
                 "tools": { "type": ["object", "null"] },
                 "mcp": keyed(MCP_KEYS),
-                "risk": keyed(RISK_KEYS),
+                "risk": risk_section(),
                 "limits": limits(),
                 "env": { "oneOf": [
                     { "type": "null" },
@@ -270,6 +295,7 @@ fn denial() -> Value {
             },
             "suggested_grant": { "type": ["string", "null"] },
             "hint": { "type": ["string", "null"] },
+            "assessment": risk::assessment_schema(),
         },
         "required": ["is_error", "code", "agent", "request", "message"],
     })

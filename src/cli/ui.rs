@@ -2,6 +2,7 @@
 
 use super::error::CliError;
 use crate::capability::Risk;
+use crate::manifest::Severity;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::io::{self, BufRead, ErrorKind, IsTerminal, Write};
@@ -89,6 +90,17 @@ impl Ui {
             Risk::High => "31",
         };
         self.paint(code, text)
+    }
+
+    /// A word in a finding's colour.
+    #[must_use]
+    pub fn by_severity(&self, severity: Option<Severity>, text: &str) -> String {
+        match severity {
+            None => text.to_owned(),
+            Some(Severity::Info | Severity::Low) => self.paint("32", text),
+            Some(Severity::Medium) => self.paint("33", text),
+            Some(Severity::High | Severity::Critical) => self.paint("31", text),
+        }
     }
 
     /// Text that steps back.

@@ -54,6 +54,8 @@ pub struct Denial {
     pub suggested_grant: Option<Spec>,
     /// What else would help.
     pub hint: Option<String>,
+    /// What the risk layer found, alternatives included, when that is the reason.
+    pub assessment: Option<Box<Value>>,
 }
 
 impl Denial {
@@ -69,6 +71,7 @@ impl Denial {
             nearest: None,
             suggested_grant: None,
             hint: None,
+            assessment: None,
         }
     }
 
@@ -82,7 +85,24 @@ impl Denial {
             nearest: None,
             suggested_grant: None,
             hint: None,
+            assessment: None,
         }
+    }
+
+    /// The denial of shell text for what was found in it.
+    #[must_use]
+    pub fn of_risk(
+        code: DenialCode,
+        agent: &str,
+        request: &Request,
+        reason: &str,
+        assessment: Value,
+    ) -> Self {
+        let mut denial = Self::of(code, agent, request, reason.to_owned());
+        let first = &assessment["alternatives"][0]["command"];
+        denial.hint = first.as_str().map(|command| format!("safer: {command}"));
+        denial.assessment = Some(Box::new(assessment));
+        denial
     }
 
     /// The same object in library, `--json`, MCP results and audit.
@@ -91,7 +111,7 @@ impl Denial {
         let nearest = self.nearest.as_ref().map(|nearest| {
             json!({ "grant": nearest.spec.to_string(), "place": nearest.place, "reason": nearest.reason })
         });
-        json!({
+        let mut body = json!({
             "is_error": true,
             "code": self.code.name(),
             "agent": self.agent,
@@ -101,7 +121,11 @@ impl Denial {
             "nearest_grant": nearest,
             "suggested_grant": self.suggested_grant.as_ref().map(Spec::to_string),
             "hint": self.hint,
-        })
+        });
+        if let Some(assessment) = &self.assessment {
+            body["assessment"] = (**assessment).clone();
+        }
+        body
     }
 }
 

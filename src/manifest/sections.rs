@@ -3,23 +3,17 @@
 //! Invariant: an unknown key here is an error, so that a misspelt restriction never goes unnoticed.
 
 use super::mcp::{self, Mcp};
+use super::risk::{RISK_KEYS, RiskSettings};
 use super::yaml::{Node, NodeKind};
 use crate::capability::Target;
 use crate::text::{Code, Problem, Span, closest};
 use std::time::Duration;
 
-/// The keys of `risk`.
-pub(crate) const RISK_KEYS: &[&str] =
-    &["deny_at", "deny", "ignore", "min_severity", "groups", "context_raises", "apply_to_exec"];
-
 /// Every section sbx owns, with the keys it takes; none where the keys are the user's names.
 pub const SECTIONS: &[(&str, Option<&[&str]>)] = &[
     ("tools", None),
     ("mcp", Some(mcp::KEYS)),
-    (
-        "risk",
-        Some(&["deny_at", "deny", "ignore", "min_severity", "groups", "context_raises", "apply_to_exec"]),
-    ),
+    ("risk", Some(RISK_KEYS)),
     ("limits", Some(Limits::KEYS)),
     ("env", None),
     ("listen", None),
@@ -130,8 +124,8 @@ pub struct Sections {
     pub tools: Option<Node>,
     /// `mcp`.
     pub mcp: Option<Mcp>,
-    /// `risk`, its keys checked.
-    pub risk: Option<Node>,
+    /// `risk`; none when nothing is written, which means the defaults.
+    pub risk: Option<RiskSettings>,
 }
 
 impl Sections {
@@ -149,7 +143,7 @@ impl Sections {
             "provider_tools" => self.provider_tools = names(name, node, problems),
             "tools" => self.tools = Some(node.clone()),
             "mcp" => self.mcp = Some(Mcp::read(node, problems)),
-            "risk" => self.risk = Some(node.clone()),
+            "risk" => self.risk = Some(RiskSettings::read(node, problems)),
             _ => {}
         }
     }

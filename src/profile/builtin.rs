@@ -34,7 +34,40 @@ pub const FILES: &[File] = files! { base:
     "net/reads.txt",
     "net/trust.txt",
     "providers/tools.txt",
+    "risk/places.txt",
+    "risk/readers.txt",
+    "risk/wrappers.txt",
     "tools/evaluators.txt",
+};
+
+/// The rules of the risk layer, one file a group.
+pub const RISK_RULES: &[File] = files! { risk:
+    "risk/aws.yml",
+    "risk/azure.yml",
+    "risk/base.yml",
+    "risk/cloud.yml",
+    "risk/database.yml",
+    "risk/docker.yml",
+    "risk/flyio.yml",
+    "risk/fs.yml",
+    "risk/gcp.yml",
+    "risk/git.yml",
+    "risk/github.yml",
+    "risk/heroku.yml",
+    "risk/kubernetes.yml",
+    "risk/mongodb.yml",
+    "risk/mysql.yml",
+    "risk/netlify.yml",
+    "risk/network.yml",
+    "risk/npm.yml",
+    "risk/persistence.yml",
+    "risk/psql.yml",
+    "risk/publish.yml",
+    "risk/redis.yml",
+    "risk/secrets.yml",
+    "risk/shell.yml",
+    "risk/terraform.yml",
+    "risk/vercel.yml",
 };
 
 /// The text of a built-in agent's record.

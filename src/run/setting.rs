@@ -53,6 +53,9 @@ pub enum SettingError {
     /// The configuration is wrong, and it narrows every agent.
     #[error("the configuration has errors\n{0}")]
     Config(String),
+    /// A rule or policy of the risk layer is wrong, and it narrows every agent.
+    #[error("the risk rules have errors\n{0}")]
+    Risk(String),
     /// The record is wrong in a part that narrows it.
     #[error("the record has errors\n{0}")]
     Record(String),

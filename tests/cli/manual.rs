@@ -65,6 +65,7 @@ fn the_short_help_is_one_screen() {
           agents          List, read, write and trust agents' records
           check           Ask whether an agent may do something
           explain         Show the narrowing chain and what is left, as a receipt
+          risk            Say what could go wrong with a shell text
           why             Ask whether an agent may do something, and try it in its sandbox
           doctor          Find out what works here, what does not, and what to do about it
           audit           Show, count and verify what happened

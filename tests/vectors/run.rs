@@ -14,7 +14,7 @@ type Outcome = Result<(), String>;
 /// Runs a vector; none when its group is not built yet.
 pub(crate) fn run(group: &str, vector: &Value) -> Option<Outcome> {
     let built = match group {
-        "language" | "decide" | "attenuation" | "doctor" | "net" | "tools" => true,
+        "language" | "decide" | "attenuation" | "doctor" | "net" | "risk" | "tools" => true,
         "mcp" => vector["area"] == "tool_pattern",
         _ => false,
     };
@@ -35,6 +35,7 @@ fn observe(vector: &Value) -> Value {
     let (area, input, request) =
         (vector["area"].as_str().unwrap_or_default(), &vector["input"], &vector["request"]);
     match area {
+        "risk" | "risk_context" | "risk_policy" => crate::risk::risk(input, request),
         "clamp" if input.get("manifest").is_none() => effective_root(vector),
         "compact_spec" => compact(input),
         "dissolve" => dissolve(vector),

@@ -77,7 +77,8 @@ mod simulated {
         let mut command = Command::new("/proc/self/exe");
         command.env("SBX_TEST_NO_RULES", "1").env("SBX_KERNEL_CHILD", "1").env("SBX_KERNEL_ONLY", "doors: ");
         let output = command.output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let said =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
         if output.status.success() && said.contains("net-ports") { Passed } else { Failed(said) }
     }
 

@@ -1,0 +1,460 @@
+//! Walks a parsed text the way a shell would run it, and notes every command that could start.
+//!
+//! All branches are taken, loops over known words are followed, functions and aliases are called. It only
+//! ever errs by noting more. What it cannot follow is said in [`Flat::opaque`].
+//!
+//! Invariant: the number of commands and the depth are bounded; going beyond makes the text opaque.
+
+use super::command::{Arg, COMPUTED, Channel, Command, Mark};
+use super::expand::Value;
+use super::parse::{parse, parse_nested, plain};
+use super::scan::SyntaxError;
+use super::syntax::{List, Node, Piece, Redirect, RedirectOp, Simple, Word};
+use super::{Scene, output};
+use crate::text::Span;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// The most commands that are noted.
+const MAX_NOTED: usize = 2000;
+/// How deep texts within texts, and calls, are followed.
+pub(super) const MAX_CALLS: usize = 12;
+/// How many words of a loop are tried one by one.
+const MAX_ROUNDS: usize = 16;
+
+/// A part of a text that is only known when it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Opaque {
+    /// Where.
+    pub span: Span,
+    /// Why it cannot be known.
+    pub why: &'static str,
+}
+
+/// A text as the commands that it could start.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Flat {
+    /// The commands, those in substitutions before those that use them.
+    pub(super) commands: Vec<Command>,
+    /// What could not be followed.
+    pub opaque: Vec<Opaque>,
+    /// Whether something had to be left out.
+    pub truncated: bool,
+}
+
+/// What a command is started with.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Flow {
+    /// The first command whose output it reads.
+    pub(super) upstream: Option<usize>,
+    pub(super) stdin: Option<String>,
+    /// Whether it runs beside others: in a pipeline or in the background.
+    pub(super) beside: bool,
+    /// What it was taken out of.
+    pub(super) via: Vec<String>,
+    /// Whether the shell that was asked about starts it.
+    pub(super) indirect: bool,
+}
+
+/// The state of a walk.
+pub(super) struct Walk<'s> {
+    pub(super) scene: &'s Scene,
+    pub(super) variables: HashMap<String, Value>,
+    pub(super) cwd: Option<String>,
+    pub(super) flat: Flat,
+    functions: HashMap<String, Rc<Node>>,
+    pub(super) aliases: HashMap<String, String>,
+    /// Functions being called, and texts within texts.
+    pub(super) calls: Vec<String>,
+    called: Vec<String>,
+    /// Where the value of a variable comes from: the commands of the substitutions in it.
+    pub(super) origins: HashMap<String, std::ops::Range<usize>>,
+    /// Origins of the variables in the words at hand.
+    pub(super) used: Vec<std::ops::Range<usize>>,
+    /// What the last process substitution prints.
+    pub(super) piped: Option<String>,
+    /// Files with what was written to them.
+    pub(super) written: HashMap<String, String>,
+}
+
+/// Reads a text and walks it.
+pub(super) fn flatten(text: &str, scene: &Scene) -> Result<Flat, SyntaxError> {
+    let list = parse(text)?;
+    let mut walk = Walk::new(scene);
+    walk.list(&list, &Flow::default());
+    walk.uncalled();
+    Ok(walk.flat)
+}
+
+/// Walks a command that is already split into words.
+pub(super) fn flatten_argv(argv: &[String], scene: &Scene) -> Flat {
+    let mut walk = Walk::new(scene);
+    let argv = argv.iter().map(|word| Arg::new(word.as_str(), Span::default())).collect();
+    let command = Command { argv, direct: true, cwd: walk.cwd.clone(), ..Command::default() };
+    walk.note(command, &Flow::default());
+    walk.flat
+}
+
+impl<'s> Walk<'s> {
+    fn new(scene: &'s Scene) -> Self {
+        let mut variables = HashMap::new();
+        if let Some(arguments) = &scene.arguments {
+            let each = arguments.iter().take(9).enumerate();
+            variables.extend(each.map(|(at, text)| ((at + 1).to_string(), Value::Known(vec![text.clone()]))));
+            variables.extend(["@", "*"].map(|all| (all.to_owned(), Value::Known(arguments.clone()))));
+        }
+        Self {
+            scene,
+            variables,
+            cwd: scene.cwd.clone(),
+            flat: Flat::default(),
+            functions: HashMap::new(),
+            aliases: HashMap::new(),
+            calls: Vec::new(),
+            called: Vec::new(),
+            origins: HashMap::new(),
+            used: Vec::new(),
+            piped: None,
+            written: HashMap::new(),
+        }
+    }
+
+    pub(super) fn opaque(&mut self, span: Span, why: &'static str) {
+        if self.flat.opaque.len() < 100 {
+            self.flat.opaque.push(Opaque { span, why });
+        }
+    }
+
+    /// Walks a list; its output, where that is known.
+    fn list(&mut self, list: &List, flow: &Flow) -> Option<String> {
+        let mut output = Some(String::new());
+        for node in list {
+            let next = self.node(node, flow);
+            output =
+                output.zip(next).map(|(output, next)| output + &next).filter(|text| text.len() < 1 << 16);
+        }
+        output
+    }
+
+    /// Walks what stands in a substitution.
+    pub(super) fn substitute(&mut self, body: &List) -> Option<String> {
+        let (cwd, variables) = (self.cwd.clone(), self.variables.clone());
+        let output = self.list(body, &Flow::default());
+        self.cwd = cwd;
+        self.variables = variables;
+        output
+    }
+
+    fn node(&mut self, node: &Node, flow: &Flow) -> Option<String> {
+        if self.flat.commands.len() >= MAX_NOTED {
+            self.flat.truncated = true;
+            return None;
+        }
+        match node {
+            Node::Simple(simple) => self.simple(simple, flow),
+            Node::Pipe(stages) => self.pipe(stages, flow),
+            Node::Both(nodes) => self.list(nodes, flow),
+            Node::Background(node) => self.node(node, &Flow { beside: true, ..flow.clone() }),
+            Node::Group { lists, redirects, subshell } => {
+                let cwd = self.cwd.clone();
+                let flow = self.redirected(redirects, flow);
+                let outputs: Vec<Option<String>> = lists.iter().map(|list| self.list(list, &flow)).collect();
+                if *subshell {
+                    self.cwd = cwd;
+                }
+                if let [one] = outputs.as_slice() { one.clone() } else { None }
+            }
+            Node::For { name, words, body, redirects } => {
+                let flow = self.redirected(redirects, flow);
+                self.each(name, words, body, &flow);
+                None
+            }
+            Node::Case { words, lists, redirects } => {
+                for word in words {
+                    self.expand_whole(word);
+                }
+                let flow = self.redirected(redirects, flow);
+                for list in lists {
+                    self.list(list, &flow);
+                }
+                None
+            }
+            Node::Test { words, redirects } => {
+                for word in words {
+                    self.expand_whole(word);
+                }
+                self.redirected(redirects, flow);
+                None
+            }
+            Node::Function { name, body } => {
+                self.functions.insert(name.clone(), Rc::clone(body));
+                Some(String::new())
+            }
+        }
+    }
+
+    fn pipe(&mut self, stages: &[Node], flow: &Flow) -> Option<String> {
+        let upstream = flow.upstream.unwrap_or(self.flat.commands.len());
+        let mut stdin = flow.stdin.clone();
+        for (at, stage) in stages.iter().enumerate() {
+            let flow = Flow {
+                upstream: if at == 0 { flow.upstream } else { Some(upstream) },
+                stdin: stdin.take(),
+                beside: true,
+                ..flow.clone()
+            };
+            stdin = self.node(stage, &flow);
+        }
+        stdin
+    }
+
+    /// A loop: each known word in turn, then once with a word nobody knows if there were others.
+    fn each(&mut self, name: &str, words: &[Word], body: &List, flow: &Flow) {
+        let args: Vec<Arg> = words.iter().flat_map(|word| self.expand(word)).collect();
+        let fits = args.len() <= MAX_ROUNDS && self.flat.commands.len() < MAX_NOTED / 4;
+        if args.is_empty() || !fits || args.iter().all(|arg| arg.has_gap()) {
+            self.variables.insert(name.to_owned(), Value::Computed);
+            self.list(body, flow);
+            return;
+        }
+        for arg in args {
+            let value = match (arg.has_gap() || arg.glob, arg.known) {
+                (true, _) => Value::Guess(arg.text),
+                (false, true) => Value::Known(vec![arg.text]),
+                (false, false) => Value::Guess(arg.text),
+            };
+            self.variables.insert(name.to_owned(), value);
+            self.list(body, flow);
+        }
+    }
+
+    /// Opens the files of a compound command, and hands its input on.
+    fn redirected(&mut self, redirects: &[Redirect], flow: &Flow) -> Flow {
+        let (files, stdin) = self.files(redirects);
+        if let Some((_, arg)) = files.first() {
+            let span = arg.span;
+            let command = Command {
+                mark: Some(Mark::Compound),
+                files,
+                span,
+                cwd: self.cwd.clone(),
+                via: flow.via.clone(),
+                direct: !flow.indirect,
+                ..Command::default()
+            };
+            self.flat.commands.push(command);
+        }
+        match stdin {
+            Some(stdin) => Flow { stdin: Some(stdin), ..flow.clone() },
+            None => flow.clone(),
+        }
+    }
+
+    fn files(&mut self, redirects: &[Redirect]) -> (Vec<(Channel, Arg)>, Option<String>) {
+        let (mut files, mut stdin) = (Vec::new(), None);
+        for redirect in redirects {
+            if let (RedirectOp::Read, [Piece::Process { body }]) =
+                (redirect.op, redirect.target.pieces.as_slice())
+            {
+                stdin = self.substitute(body);
+                continue;
+            }
+            let mut target = self.expand_whole(&redirect.target);
+            let channel = match redirect.op {
+                RedirectOp::Read => Channel::Read,
+                RedirectOp::Write | RedirectOp::Both => Channel::Write,
+                RedirectOp::Append => Channel::Append,
+                RedirectOp::Duplicate => continue,
+                RedirectOp::Text => {
+                    stdin = (!target.has_gap()).then(|| target.text + "\n");
+                    continue;
+                }
+            };
+            target.span = redirect.span;
+            files.push((channel, target));
+        }
+        (files, stdin)
+    }
+
+    fn simple(&mut self, simple: &Simple, flow: &Flow) -> Option<String> {
+        let start = self.flat.commands.len();
+        self.used.clear();
+        self.piped = None;
+        let variables = self.assign(&simple.assignments, simple.words.is_empty());
+        let mut argv: Vec<Arg> = Vec::with_capacity(simple.words.len());
+        for word in &simple.words {
+            argv.extend(self.expand(word));
+        }
+        let (files, text) = self.files(&simple.redirects);
+        let own = start..self.flat.commands.len();
+        let inner: Vec<std::ops::Range<usize>> =
+            std::mem::take(&mut self.used).into_iter().chain((!own.is_empty()).then_some(own)).collect();
+        let text = text.or_else(|| self.piped.take());
+        if argv.is_empty() && files.is_empty() && variables.is_empty() {
+            return Some(String::new());
+        }
+        let aliased = simple.words.first().and_then(plain).and_then(|name| self.aliases.get(&name).cloned());
+        if let Some(alias) = aliased.filter(|_| {
+            !self.calls.iter().any(|call| Some(call.as_str()) == argv.first().map(|arg| arg.text.as_str()))
+        }) {
+            return self.call_alias(&alias, &argv, simple.span, flow);
+        }
+        let stdin = text.or_else(|| flow.stdin.clone());
+        let upstream = flow.upstream.map_or(0..0, |first| first..start);
+        let command = Command {
+            argv,
+            files,
+            variables,
+            stdin,
+            upstream,
+            inner,
+            via: flow.via.clone(),
+            cwd: self.cwd.clone(),
+            span: simple.span,
+            direct: !flow.indirect,
+            ..Command::default()
+        };
+        self.note(command, flow)
+    }
+
+    /// Notes a command, then what it does to the shell and what it would start itself.
+    pub(super) fn note(&mut self, command: Command, flow: &Flow) -> Option<String> {
+        if self.flat.commands.len() >= MAX_NOTED {
+            self.flat.truncated = true;
+            return None;
+        }
+        if command.argv.first().is_some_and(|arg| arg.has_gap() || arg.glob) {
+            self.opaque(command.span, "which program it is shows only when it runs");
+        }
+        let output = output::known(&command);
+        self.remember(&command, output.as_deref());
+        let name = command.argv.first().map(|arg| arg.text.clone()).unwrap_or_default();
+        self.flat.commands.push(command.clone());
+        if let Some(body) = self.functions.get(&name).cloned() {
+            return self.call(&name, &body, &command, flow);
+        }
+        self.builtin(&name, &command);
+        self.unwrap(&command, flow);
+        output
+    }
+
+    fn call(&mut self, name: &str, body: &Rc<Node>, command: &Command, flow: &Flow) -> Option<String> {
+        if self.calls.iter().any(|call| call == name) {
+            if flow.beside
+                && let Some(last) = self.flat.commands.last_mut()
+            {
+                last.mark = Some(Mark::ForkBomb);
+            }
+            return None;
+        }
+        if self.calls.len() >= MAX_CALLS {
+            self.opaque(command.span, "calls are nested too deeply to follow");
+            return None;
+        }
+        if !self.called.iter().any(|called| called == name) {
+            self.called.push(name.to_owned());
+        }
+        let before = self.variables.clone();
+        let arguments: Vec<String> = command.argv.iter().skip(1).map(|arg| arg.text.clone()).collect();
+        self.arguments(arguments);
+        self.calls.push(name.to_owned());
+        // Where it runs beside others, so does what it starts.
+        let output = self.node(body, &Flow { stdin: command.stdin.clone(), ..flow.clone() });
+        self.calls.pop();
+        self.variables = before;
+        output
+    }
+
+    fn call_alias(&mut self, alias: &str, argv: &[Arg], span: Span, flow: &Flow) -> Option<String> {
+        let rest: Vec<String> = argv.iter().skip(1).map(|arg| quoted(&arg.text)).collect();
+        let text = format!("{alias} {}", rest.join(" "));
+        let name = argv.first().map(|arg| arg.text.clone()).unwrap_or_default();
+        match parse_nested(&text, 0, Some(span)) {
+            Ok(list) if self.calls.len() < MAX_CALLS => {
+                self.calls.push(name);
+                let output = self.list(&list, flow);
+                self.calls.pop();
+                output
+            }
+            _ => {
+                self.opaque(span, "an alias cannot be followed");
+                None
+            }
+        }
+    }
+
+    /// Functions nobody calls here may be called by what nobody sees.
+    fn uncalled(&mut self) {
+        let mut left: Vec<(String, Rc<Node>)> = self
+            .functions
+            .iter()
+            .filter(|(name, _)| !self.called.contains(name))
+            .map(|(name, body)| (name.clone(), Rc::clone(body)))
+            .collect();
+        left.sort_by(|(one, _), (other, _)| one.cmp(other));
+        for (name, body) in left {
+            self.calls.push(name);
+            self.node(&body, &Flow { indirect: true, ..Flow::default() });
+            self.calls.pop();
+        }
+    }
+
+    /// Follows shell text that a command would run.
+    pub(super) fn text_within(&mut self, text: &str, known: bool, command: &Command, by: &str) {
+        self.text_with(text, known, command, by, None);
+    }
+
+    /// The same, with what `$0`, `$1` and so on stand for in it.
+    pub(super) fn text_with(
+        &mut self,
+        text: &str,
+        known: bool,
+        command: &Command,
+        by: &str,
+        arguments: Option<&[Arg]>,
+    ) {
+        if !known {
+            self.opaque(command.span, "a part of the text that is run shows only when it runs");
+        }
+        if self.calls.len() >= MAX_CALLS {
+            self.opaque(command.span, "texts within texts are nested too deeply to follow");
+            self.flat.truncated = true;
+            return;
+        }
+        // Marks of what is not known are words of no meaning to the grammar.
+        let text: String =
+            text.chars().map(|c| if c == super::command::UNSET { COMPUTED } else { c }).collect();
+        match parse_nested(&text, self.calls.len(), Some(command.span)) {
+            Ok(list) => {
+                let mut via = command.via.clone();
+                via.push(by.to_owned());
+                let upstream = (!command.upstream.is_empty()).then_some(command.upstream.start);
+                let flow =
+                    Flow { via, indirect: true, upstream, stdin: command.stdin.clone(), beside: false };
+                let before = arguments.map(|arguments| {
+                    let before = self.variables.clone();
+                    let mut texts = arguments.iter().map(|arg| arg.text.clone());
+                    if let Some(name) = texts.next() {
+                        self.variables.insert("0".to_owned(), Value::Guess(name));
+                    }
+                    self.arguments(texts.collect());
+                    before
+                });
+                self.calls.push(by.to_owned());
+                self.list(&list, &flow);
+                self.calls.pop();
+                if let Some(before) = before {
+                    self.variables = before;
+                }
+            }
+            Err(_) => self.opaque(command.span, "the text that is run is not shell that can be read"),
+        }
+    }
+}
+
+/// A word that the shell reads back as itself.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}

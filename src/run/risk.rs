@@ -1,0 +1,211 @@
+//! The risk layer in the live world: rules and policies on disk, and where a text would run.
+//!
+//! Nothing is started to find anything out: the branch is read from `.git/HEAD`, the cluster from kubectl's
+//! own file.
+//! Invariant: a rule file or policy that cannot be read refuses; it is never left out.
+
+use super::setting::{Agent, Setting, SettingError};
+use crate::decide::{Denial, Request, Subject};
+use crate::manifest::{Facts, RiskPolicy, RiskSettings, read_source};
+use crate::policy::Policy;
+use crate::risk::{Assessment, Context, Origin, RuleSet, Scene, assess, assess_argv, prove};
+use crate::text::{Problem, Source, render_all};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The most rule files of a user that are read.
+const MAX_FILES: usize = 200;
+/// The most of a foreign file that is read.
+const MAX_PEEK: u64 = 256 * 1024;
+
+/// Rules, settings and context for one directory.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RiskLayer {
+    /// The rules in force.
+    pub rules: RuleSet,
+    /// The settings in force, made stricter by every policy above the directory.
+    pub settings: RiskSettings,
+    /// Where texts would run.
+    pub scene: Scene,
+    /// What is known of the place.
+    pub context: Context,
+}
+
+impl RiskLayer {
+    /// Loads what is in force for an agent, or for nobody in particular, in a directory.
+    ///
+    /// # Errors
+    /// When a rule file or a policy cannot be read or is wrong.
+    pub fn load(setting: &Setting, agent: Option<&Agent>, dir: &Path) -> Result<Self, SettingError> {
+        let own = agent.and_then(|agent| agent.manifest.sections().risk.clone());
+        Self::with_settings(&setting.facts, own.unwrap_or_default(), dir)
+    }
+
+    /// Loads what is in force with given settings.
+    ///
+    /// # Errors
+    /// As for [`RiskLayer::load`].
+    pub fn with_settings(
+        facts: &Facts,
+        mut settings: RiskSettings,
+        dir: &Path,
+    ) -> Result<Self, SettingError> {
+        let mut rules = RuleSet::builtin();
+        for path in rule_files(&facts.config_dir.join("risk")) {
+            let source = read_source(&path)?;
+            rules.add_file(&source, Origin::User).map_err(|problems| wrong(&problems, &source))?;
+        }
+        for path in dir.ancestors().map(|dir| dir.join(".sbx/risk.yml")).filter(|path| path.exists()) {
+            let source = read_source(&path)?;
+            let policy = RiskPolicy::parse(&source).map_err(|problems| wrong(&problems, &source))?;
+            policy.tighten(&mut settings);
+            if let Some(node) = &policy.rules {
+                rules.add_node(node, Origin::Project).map_err(|problems| wrong(&problems, &source))?;
+            }
+        }
+        let scene = Scene::new(facts.home.to_string_lossy()).at(dir.to_string_lossy());
+        Ok(Self { rules, settings, scene, context: context(&facts.home, dir) })
+    }
+
+    /// Looks for danger in a shell text.
+    #[must_use]
+    pub fn assess(&self, text: &str) -> Assessment<'_> {
+        assess(text, &self.scene, &self.rules, &self.settings, &self.context)
+    }
+
+    /// Looks for danger in a shell text, and for a grant behind everything it would do.
+    #[must_use]
+    pub fn assess_for(&self, policy: &Policy, text: &str) -> Assessment<'_> {
+        self.assess(text).with_proof(prove(policy, text, &self.scene))
+    }
+
+    /// The denial of a request for what is found in it: shell text always, a command when the record says so.
+    #[must_use]
+    pub fn deny(&self, agent: &str, request: &Request) -> Option<Denial> {
+        let assessment = match request.subject() {
+            Subject::Shell { text, arguments, .. } => {
+                let mut scene = self.scene.clone();
+                let texts = |values: &Vec<std::ffi::OsString>| {
+                    values.iter().map(|value| value.to_string_lossy().into_owned()).collect()
+                };
+                scene.arguments = arguments.as_ref().map(texts);
+                assess(text, &scene, &self.rules, &self.settings, &self.context)
+            }
+            Subject::Command { argv, .. } if self.settings.apply_to_exec => {
+                let argv: Vec<String> = argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+                assess_argv(&argv, &self.scene, &self.rules, &self.settings, &self.context)
+            }
+            Subject::Command { .. }
+            | Subject::Record { .. }
+            | Subject::Agent { .. }
+            | Subject::Path { .. }
+            | Subject::Host { .. } => return None,
+        };
+        let (code, reason) = assessment.denial()?;
+        let found: Vec<String> = assessment
+            .matched()
+            .iter()
+            .take(3)
+            .map(|matched| format!("{}: {}", matched.rule.id, matched.rule.description))
+            .collect();
+        let reason =
+            if found.is_empty() { reason.to_owned() } else { format!("{} ({reason})", found.join(" ")) };
+        let mut body = assessment.to_json();
+        // What was asked stands in the request already.
+        if let Some(body) = body.as_object_mut() {
+            body.remove("command");
+            body.remove("argv");
+        }
+        Some(Denial::of_risk(code, agent, request, &reason, body))
+    }
+}
+
+/// The denial of a request by the risk layer, with nothing read unless it is asked.
+///
+/// # Errors
+/// When a rule file or a policy cannot be read or is wrong.
+pub fn risk_denial(
+    setting: &Setting,
+    agent: &Agent,
+    request: &Request,
+) -> Result<Option<Denial>, SettingError> {
+    let dir = match request.subject() {
+        Subject::Shell { cwd, .. } => cwd,
+        Subject::Command { cwd, .. }
+            if agent.manifest.sections().risk.as_ref().is_some_and(|risk| risk.apply_to_exec) =>
+        {
+            cwd
+        }
+        Subject::Command { .. }
+        | Subject::Record { .. }
+        | Subject::Agent { .. }
+        | Subject::Path { .. }
+        | Subject::Host { .. } => return Ok(None),
+    };
+    let dir = dir.clone().unwrap_or_else(|| setting.facts.cwd.clone());
+    let layer = RiskLayer::load(setting, Some(agent), &dir)?;
+    Ok(layer.deny(agent.policy.agent(), request))
+}
+
+fn wrong(problems: &[Problem], source: &Source) -> SettingError {
+    SettingError::Risk(render_all(problems, source))
+}
+
+/// The user's rule files, in order.
+fn rule_files(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = entries
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yml" || extension == "yaml"))
+        .take(MAX_FILES)
+        .collect();
+    files.sort();
+    files
+}
+
+/// What is known of a place without starting anything.
+fn context(home: &Path, dir: &Path) -> Context {
+    Context::from_variables(|name| std::env::var(name).ok())
+        .root(sbx_platform::ids().0 == 0)
+        .branch(branch(dir))
+        .kube(cluster(home))
+}
+
+/// The branch that is checked out in a directory or above it.
+fn branch(dir: &Path) -> Option<String> {
+    let found = dir.ancestors().map(|dir| dir.join(".git")).find(|path| path.exists())?;
+    let git = if found.is_file() {
+        let link = peek(&found)?;
+        let path = PathBuf::from(link.strip_prefix("gitdir:")?.trim());
+        found.parent()?.join(path)
+    } else {
+        found
+    };
+    let head = peek(&git.join("HEAD"))?;
+    Some(head.trim().strip_prefix("ref: refs/heads/")?.to_owned()).filter(|name| name.len() < 256)
+}
+
+/// The cluster kubectl would speak to.
+fn cluster(home: &Path) -> Option<String> {
+    let files: Vec<PathBuf> = match std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()) {
+        Some(list) => std::env::split_paths(&list).take(16).collect(),
+        None => vec![home.join(".kube/config")],
+    };
+    files.iter().find_map(|file| {
+        let text = peek(file)?;
+        let line = text.lines().find_map(|line| line.strip_prefix("current-context:"))?;
+        Some(line.trim().trim_matches(['"', '\'']).to_owned())
+            .filter(|name| !name.is_empty() && name.len() < 256)
+    })
+}
+
+/// The start of a regular file, as text.
+fn peek(path: &Path) -> Option<String> {
+    if !std::fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut text = String::new();
+    File::open(path).ok()?.take(MAX_PEEK).read_to_string(&mut text).ok()?;
+    Some(text)
+}
