@@ -20,6 +20,8 @@ mod explain;
 mod files;
 #[path = "cli/manual.rs"]
 mod manual;
+#[path = "cli/mcp.rs"]
+mod mcp;
 #[path = "cli/new.rs"]
 mod new;
 #[path = "cli/offers.rs"]

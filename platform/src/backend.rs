@@ -15,10 +15,17 @@ pub enum Backend {
     Bwrap,
     /// Landlock and seccomp only.
     Landlock,
+    /// A Seatbelt profile, put in force by the system's own program.
+    #[cfg(target_os = "macos")]
+    Seatbelt,
 }
 
 impl Backend {
-    /// All backends, strongest first.
+    /// All backends of this system, strongest first.
+    #[cfg(target_os = "macos")]
+    pub const ALL: [Self; 1] = [Self::Seatbelt];
+    /// All backends of this system, strongest first.
+    #[cfg(not(target_os = "macos"))]
     pub const ALL: [Self; 3] = [Self::Native, Self::Bwrap, Self::Landlock];
 
     /// The name users type.
@@ -28,6 +35,8 @@ impl Backend {
             Self::Native => "native",
             Self::Bwrap => "bwrap",
             Self::Landlock => "landlock",
+            #[cfg(target_os = "macos")]
+            Self::Seatbelt => "seatbelt",
         }
     }
 

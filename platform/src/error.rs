@@ -62,9 +62,10 @@ pub enum PlatformError {
     },
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(any(target_os = "linux", target_os = "macos"))]
 impl PlatformError {
     /// An operation on a path that the kernel refused.
+    #[cfg(target_os = "linux")]
     pub(crate) fn on_path(op: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Operation { op, object: path.display().to_string(), source }
     }

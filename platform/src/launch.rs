@@ -15,7 +15,9 @@ use crate::report::Outcome;
 
 #[cfg(target_os = "linux")]
 pub use crate::linux::spawn::{Child, Leash};
-#[cfg(not(target_os = "linux"))]
+#[cfg(target_os = "macos")]
+pub use crate::macos::exec::{Child, Leash};
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 pub use elsewhere::{Child, Leash};
 
 /// Runs `plan` behind `backend` (`None` for the strongest that works) and waits until nothing of it is left.
@@ -34,7 +36,9 @@ pub fn launch(
 ) -> Result<Outcome, PlatformError> {
     #[cfg(target_os = "linux")]
     return crate::linux::launch_with(plan, backend, porter);
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(target_os = "macos")]
+    return crate::macos::exec::launch(plan, backend, porter);
+    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
     elsewhere::refuse((plan, porter.is_some()), backend)
 }
 
@@ -54,7 +58,9 @@ pub fn spawn(
 ) -> Result<Child, PlatformError> {
     #[cfg(target_os = "linux")]
     return crate::linux::spawn::spawn(plan, backend, stdio, porter);
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(target_os = "macos")]
+    return crate::macos::exec::spawn(plan, backend, stdio, porter);
+    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
     elsewhere::refuse((plan, stdio, porter.is_some()), backend)
 }
 
@@ -65,7 +71,9 @@ pub fn spawn(
 pub fn probe() -> Result<Probe, PlatformError> {
     #[cfg(target_os = "linux")]
     return crate::linux::probe::probe();
-    #[cfg(not(target_os = "linux"))]
+    #[cfg(target_os = "macos")]
+    return Ok(crate::macos::exec::probe());
+    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
     elsewhere::refuse((), None)
 }
 
@@ -118,7 +126,7 @@ pub fn take_over(arguments: impl IntoIterator<Item = OsString>) {
     drop(arguments);
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 mod elsewhere {
     use std::fs::File;
     use std::io;

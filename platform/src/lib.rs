@@ -31,6 +31,7 @@ mod hooks;
 mod launch;
 #[cfg(target_os = "linux")]
 mod linux;
+pub mod macos;
 pub mod own;
 pub mod path;
 pub mod plan;

@@ -380,3 +380,37 @@ pub(super) fn tool_status(denial: Value) -> Value {
 pub(super) fn tool_session() -> Value {
     object([("session", text()), ("agent", text_or_null()), ("processes", list(tool_process()))])
 }
+
+/// What `sbx mcp pin` answers.
+pub(super) fn mcp_pins() -> Value {
+    let tool = object([
+        ("name", text()),
+        ("change", json!({ "enum": ["new", "same", "changed", "gone"] })),
+        ("differences", strings()),
+    ]);
+    object([
+        ("file", text()),
+        ("server", text()),
+        ("written", flag()),
+        ("package", text_or_null()),
+        ("version", text_or_null()),
+        ("tools", list(tool)),
+    ])
+}
+
+/// What `sbx mcp install` answers.
+pub(super) fn mcp_install() -> Value {
+    let server = object([
+        ("name", text()),
+        ("change", json!({ "enum": ["added", "changed", "same", "skipped"] })),
+        ("why", text_or_null()),
+    ]);
+    object([
+        ("client", text()),
+        ("file", text()),
+        ("written", flag()),
+        ("backup", text_or_null()),
+        ("servers", list(server)),
+        ("text", text_or_null()),
+    ])
+}

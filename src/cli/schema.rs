@@ -64,6 +64,10 @@ pub(super) enum What {
     SkillCheck,
     /// An answer of `sbx provider-tools`.
     ProviderTools,
+    /// An answer of `sbx mcp pin`.
+    McpPins,
+    /// An answer of `sbx mcp install`.
+    McpInstall,
     /// An answer of `sbx tools list`; that of `show` is one of its rows.
     Tools,
     /// An answer of `sbx tools validate`.
@@ -112,6 +116,8 @@ pub(super) fn schema(what: What) -> Value {
         What::Skills => titled("sbx skills", answers::skills()),
         What::SkillCheck => titled("sbx skill check", answers::skill_check()),
         What::ProviderTools => titled("sbx provider tools", answers::provider_tools()),
+        What::McpPins => titled("sbx mcp pins", answers::mcp_pins()),
+        What::McpInstall => titled("sbx mcp install", answers::mcp_install()),
         What::Tools => titled("sbx tools", answers::tools()),
         What::ToolProblems => titled("sbx tool problems", answers::tool_problems()),
         What::ToolRun => titled("sbx tool run", answers::tool_run(denial())),

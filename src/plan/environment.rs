@@ -2,22 +2,22 @@
 
 use super::host::Host;
 use super::network::{self, Outlet};
+use super::view::Scratch;
 use crate::policy::Policy;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
 
 /// The whole environment of a launch.
 pub(super) fn environment(
     policy: &Policy,
     host: &dyn Host,
-    home: &Path,
+    scratch: &Scratch,
     search: &OsStr,
     outlet: Option<&Outlet>,
 ) -> Vec<(OsString, OsString)> {
     let mut variables: Vec<(OsString, OsString)> = vec![
         ("PATH".into(), search.to_owned()),
-        ("HOME".into(), home.as_os_str().to_owned()),
-        ("TMPDIR".into(), "/tmp".into()),
+        ("HOME".into(), scratch.home.as_os_str().to_owned()),
+        ("TMPDIR".into(), scratch.tmp.as_os_str().to_owned()),
         ("LANG".into(), plain(host.variable("LANG")).unwrap_or_else(|| "C.UTF-8".into())),
         ("TERM".into(), plain(host.variable("TERM")).unwrap_or_else(|| "dumb".into())),
     ];

@@ -1,5 +1,6 @@
 //! What a plan must know of the machine.
 
+use crate::profile::System;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,10 @@ pub enum Use {
 
 /// Questions about the machine's files, answered without changing anything.
 pub trait Host {
+    /// Which system it is.
+    fn system(&self) -> System {
+        System::here()
+    }
     /// What stands at a path, links not followed.
     fn kind(&self, path: &Path) -> Option<Kind>;
     /// Where a path leads, every link followed; none when nothing is there.

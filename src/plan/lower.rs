@@ -6,9 +6,10 @@ use super::network::{self, Outlet};
 use super::places::Places;
 use super::programs::{Programs, find, search_path};
 use super::protect;
-use super::view::{Account, View};
+use super::view::{Account, Scratch, View};
 use crate::decide::{Permit, Subject};
 use crate::policy::Policy;
+use crate::profile::System;
 use sbx_platform::path::within;
 use sbx_platform::plan::{Code, Exec, Identity, Limits, Network, Plan, Rights, Stdio, UnixSockets};
 use sbx_platform::{Guarantee, plan};
@@ -21,7 +22,20 @@ const TMP_SIZE: u64 = 1 << 30;
 /// Captured output when the record names no size.
 const CAPTURED: u64 = 8 << 20;
 /// Places that are the system's own and can never be shown as a grant.
-const RESERVED: &[&str] = &["/proc", "/dev", "/sys", "/run", "/tmp"];
+const fn reserved(system: System) -> &'static [&'static str] {
+    match system {
+        System::Linux => &["/proc", "/dev", "/sys", "/run", "/tmp"],
+        System::MacOs => &["/dev", "/System", "/private/var/run", "/private/var/db"],
+    }
+}
+
+/// Of those, the ones below which nothing can be shown either.
+const fn owned(system: System) -> &'static [&'static str] {
+    match system {
+        System::Linux => &["/proc", "/dev", "/sys", "/run"],
+        System::MacOs => &["/dev", "/System", "/private/var/run", "/private/var/db"],
+    }
+}
 
 /// How a permitted command is to be run.
 #[derive(Clone, Debug)]
@@ -210,17 +224,27 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
         places.add(private.dir.clone(), Rights::READ | Rights::LIST | Rights::WRITE | Rights::REMOVE);
     }
     check_places(&places, host)?;
-    check_scratch(&places)?;
     let code = if programs == Programs::Any { Code::Allowed } else { Code::Refused };
-    let home = private_home(&places);
     let account = Account { uid: inside(invocation.ids.0), gid: inside(invocation.ids.1) };
+    let size = policy.limits().tmp.unwrap_or(TMP_SIZE);
     let mut view = View::default();
-    view.add_system(&programs, host);
-    view.add_scratch(&home, policy.limits().tmp.unwrap_or(TMP_SIZE), code, &account);
-    view.add_var_tmp(&places);
+    let scratch = match host.system() {
+        System::Linux => {
+            check_scratch(&places)?;
+            let scratch = Scratch { home: private_home(&places), tmp: PathBuf::from("/tmp") };
+            view.add_system(&programs, host);
+            view.add_scratch(&scratch.home, size, code, &account);
+            view.add_var_tmp(&places);
+            scratch
+        }
+        System::MacOs => {
+            view.add_system_in_place(&programs, host);
+            view.add_scratch_in_place(size, code)
+        }
+    };
     view.add_places(&places, code);
     view.hide(&policy.facts().state_dir, &places, host);
-    view.add_home_links(&places, &policy.facts().home, &home);
+    view.add_home_links(&places, &policy.facts().home, &scratch.home);
     if let Programs::Listed(parts) = &programs {
         view.add_listed(parts);
     }
@@ -230,13 +254,15 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     if let Some(outlet) = outlet {
         view.add_trust(network::trust(outlet, host));
     }
-    view.add_top(&places, &programs);
+    if host.system() == System::Linux {
+        view.add_top(&places, &programs);
+    }
     let mut plan = Plan::new(program, argv);
     plan.mounts = view.mounts;
     plan.rights = view.rights;
     plan.protect = protect::paths(policy, &places, host);
     plan.protect_names = protect::names(&places);
-    plan.env = environment(policy, host, &home, &search, outlet);
+    plan.env = environment(policy, host, &scratch, &search, outlet);
     if let Some(private) = &invocation.private {
         plan.env.push((PRIVATE_VARIABLE.into(), private.dir.clone().into()));
     }
@@ -312,9 +338,11 @@ fn command(
 /// Refuses places that would hide the fence's own parts.
 fn check_places(places: &Places, host: &dyn Host) -> Result<(), LowerError> {
     for (path, _) in places.iter() {
-        let reserved =
-            RESERVED.iter().any(|reserved| path == Path::new(reserved) || within(Path::new(reserved), path));
-        let host_owned = ["/proc", "/dev", "/sys", "/run"].iter().any(|owned| within(path, Path::new(owned)));
+        let system = host.system();
+        let reserved = reserved(system)
+            .iter()
+            .any(|reserved| path == Path::new(reserved) || within(Path::new(reserved), path));
+        let host_owned = owned(system).iter().any(|owned| within(path, Path::new(owned)));
         if reserved || host_owned {
             return Err(LowerError::Reserved(path.to_path_buf()));
         }

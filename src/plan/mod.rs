@@ -7,6 +7,7 @@
 
 mod environment;
 mod host;
+mod in_place;
 mod lower;
 mod network;
 mod places;

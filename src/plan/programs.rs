@@ -3,13 +3,18 @@
 use super::host::{Host, Use};
 use crate::capability::{Capability, Token};
 use crate::policy::{Command, PlacedScope, Policy};
-use crate::profile::{HelperKind, helpers};
+use crate::profile::{HelperKind, System, helpers};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// Where programs are looked up unless the record passes the caller's PATH in.
-pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+const fn usual_path(system: System) -> &'static str {
+    match system {
+        System::Linux => "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        System::MacOs => "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+    }
+}
 
 /// The files that listed programs are made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -106,5 +111,5 @@ pub(super) fn search_path(policy: &Policy, host: &dyn Host) -> OsString {
         let dirs: Vec<PathBuf> = std::env::split_paths(&path).filter(|dir| dir.is_absolute()).collect();
         std::env::join_paths(dirs).ok()
     });
-    absolute.unwrap_or_else(|| PATH.into())
+    absolute.unwrap_or_else(|| usual_path(host.system()).into())
 }

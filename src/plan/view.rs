@@ -3,7 +3,7 @@
 use super::host::{Host, Kind};
 use super::places::Places;
 use super::programs::{Parts, Programs};
-use crate::profile::{SystemKind, system_view};
+use crate::profile::{System, SystemKind, system_view, view_of};
 use sbx_platform::path::within;
 use sbx_platform::plan::{Access, Code, MountOp, Place, Rights};
 use std::path::{Path, PathBuf};
@@ -17,12 +17,21 @@ pub(super) struct View {
 
 const READ: Rights = Rights::READ;
 
+/// Where private scratch is, as seen inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Scratch {
+    /// The home directory.
+    pub(super) home: PathBuf,
+    /// Temporary files.
+    pub(super) tmp: PathBuf,
+}
+
 impl View {
-    fn right(&mut self, path: impl Into<PathBuf>, rights: Rights) {
+    pub(super) fn right(&mut self, path: impl Into<PathBuf>, rights: Rights) {
         self.rights.push(Place { path: path.into(), rights });
     }
 
-    fn bind(&mut self, path: &Path, access: Access, code: Code) {
+    pub(super) fn bind(&mut self, path: &Path, access: Access, code: Code) {
         self.mounts.push(MountOp::Bind {
             source: path.to_path_buf(),
             dest: path.to_path_buf(),
@@ -33,7 +42,7 @@ impl View {
 
     /// The system, read-only; executable only where any program may run.
     pub(super) fn add_system(&mut self, programs: &Programs, host: &dyn Host) {
-        for (path, kind) in system_view() {
+        for (path, kind) in view_of(System::Linux) {
             let path = Path::new(path);
             let runs = *programs == Programs::Any && kind == SystemKind::Code;
             match host.kind(path) {

@@ -21,6 +21,7 @@ pub const FILES: &[File] = files! { base:
     "audit/redact.txt",
     "base/inert-git-keys.txt",
     "base/linux.txt",
+    "base/macos.txt",
     "base/protected.txt",
     "base/shared-hosts.txt",
     "commands/helpers.txt",
@@ -37,6 +38,8 @@ pub const FILES: &[File] = files! { base:
     "risk/places.txt",
     "risk/readers.txt",
     "risk/wrappers.txt",
+    "seatbelt/base.txt",
+    "seatbelt/repository.txt",
     "tools/evaluators.txt",
 };
 

@@ -24,5 +24,7 @@ pub use providers::{Narrowing, ProviderTool, provider_tools};
 pub use reads::verb_of;
 pub use risk::{PLACES, READERS, WRAPPERS, Wrapper, Wrapping};
 pub use secrets::{SECRETS, SecretOption, SecretRules};
-pub use system::{Helper, HelperKind, SystemKind, helpers, inert_git_keys, install, system_view};
+pub use system::{
+    Helper, HelperKind, System, SystemKind, helpers, inert_git_keys, install, system_view, view_of,
+};
 pub use trust::{Trusted, trust};

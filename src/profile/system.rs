@@ -11,14 +11,40 @@ pub enum SystemKind {
     Data,
 }
 
-const VIEW: &str = include_str!("../../profiles/base/linux.txt");
-static VIEW_ROWS: [[&str; 2]; count(VIEW)] = rows(VIEW);
+/// A system that commands are run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    /// A view of its own is built from nothing.
+    Linux,
+    /// Everything is seen where it stands.
+    MacOs,
+}
 
-/// The system view, from `profiles/base/linux.txt`.
+impl System {
+    /// The one this program was built for; systems without a backend are taken for Linux.
+    #[must_use]
+    pub const fn here() -> Self {
+        if cfg!(target_os = "macos") { Self::MacOs } else { Self::Linux }
+    }
+}
+
+const LINUX: &str = include_str!("../../profiles/base/linux.txt");
+static LINUX_ROWS: [[&str; 2]; count(LINUX)] = rows(LINUX);
+const MACOS: &str = include_str!("../../profiles/base/macos.txt");
+static MACOS_ROWS: [[&str; 2]; count(MACOS)] = rows(MACOS);
+
+/// What a process sees of the system this program was built for.
 pub fn system_view() -> impl Iterator<Item = (&'static str, SystemKind)> {
-    VIEW_ROWS
-        .iter()
-        .map(|[path, kind]| (*path, if *kind == "code" { SystemKind::Code } else { SystemKind::Data }))
+    view_of(System::here())
+}
+
+/// What a process sees of a system, from `profiles/base/`.
+pub fn view_of(system: System) -> impl Iterator<Item = (&'static str, SystemKind)> {
+    let rows: &'static [[&str; 2]] = match system {
+        System::Linux => &LINUX_ROWS,
+        System::MacOs => &MACOS_ROWS,
+    };
+    rows.iter().map(|[path, kind]| (*path, if *kind == "code" { SystemKind::Code } else { SystemKind::Data }))
 }
 
 /// What a command needs beside its own file.

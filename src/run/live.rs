@@ -1,6 +1,7 @@
 //! The machine as it is, for [`plan`](crate::plan).
 
 use crate::plan::{Host, Kind, Use};
+use crate::profile::System;
 use sbx_platform::elf::Role;
 use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
@@ -51,6 +52,9 @@ impl Host for Live {
 
     fn needed(&self, program: &Path) -> Vec<(PathBuf, Use)> {
         let needed = sbx_platform::elf::closure(program).unwrap_or_default();
+        if needed.is_empty() && self.system() == System::MacOs {
+            return started(program);
+        }
         let usage = |role| if role == Role::Executed { Use::Executed } else { Use::Loaded };
         needed.into_iter().map(|needed| (needed.file, usage(needed.role))).collect()
     }
@@ -94,5 +98,44 @@ impl Host for LiveFor {
 
     fn variable(&self, name: &str) -> Option<OsString> {
         self.variables.get(name).cloned()
+    }
+}
+
+/// What is executed where libraries need no listing: the program, and the interpreters of a script.
+fn started(program: &Path) -> Vec<(PathBuf, Use)> {
+    const CHAIN: usize = 4;
+    let mut found = Vec::new();
+    let mut next = std::fs::canonicalize(program).ok();
+    while let Some(file) = next.take().filter(|_| found.len() < CHAIN) {
+        next = interpreter(&file).and_then(|own| std::fs::canonicalize(own).ok());
+        found.push((file, Use::Executed));
+    }
+    found
+}
+
+/// The program that a script names in its first line.
+fn interpreter(file: &Path) -> Option<PathBuf> {
+    let mut head = [0; 256];
+    let read = std::io::Read::read(&mut std::fs::File::open(file).ok()?, &mut head).ok()?;
+    let line = head[..read].strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
+    let word = line.trim_ascii().split(|byte| byte.is_ascii_whitespace()).next()?;
+    std::str::from_utf8(word).ok().filter(|word| word.starts_with('/')).map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_needs_its_interpreter() {
+        let dir = std::env::temp_dir().join(format!("sbx-script-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let script = dir.join("s");
+        std::fs::write(&script, "#! /bin/sh -e\nexit\n").unwrap();
+        let files: Vec<PathBuf> = started(&script).into_iter().map(|(file, _)| file).collect();
+        assert_eq!(files[1..], [std::fs::canonicalize("/bin/sh").unwrap()]);
+        std::fs::write(&script, "#!relative\n").unwrap();
+        assert_eq!(started(&script).len(), 1);
+        std::fs::remove_dir_all(dir).unwrap();
     }
 }

@@ -27,6 +27,8 @@ const KINDS: &[&str] = &[
     "skills",
     "skill-check",
     "provider-tools",
+    "mcp-pins",
+    "mcp-install",
     "tools",
     "tool-problems",
     "tool-run",
@@ -270,4 +272,16 @@ fn every_json_answer_fits_its_schema() {
     ] {
         check(&schema(&env, kind), &env.json(&[&["--json"], arguments].concat()), true);
     }
+}
+
+#[test]
+fn an_installation_answers_by_its_schema() {
+    let env = TestEnv::new();
+    let answer =
+        env.json(&["--json", "mcp", "install", "--client", "codex", "--agent", "scout", "--dry-run"]);
+    check(&schema(&env, "mcp-install"), &answer, true);
+    env.write("project/server.py", "import sys,json\nfor l in sys.stdin:\n m=json.loads(l)\n if 'id' in m: print(json.dumps({'jsonrpc':'2.0','id':m['id'],'result':{'tools':[{'name':'a'}]}}),flush=True)\n");
+    let answer = env.json(&["--json", "mcp", "pin", "--agent", "builder", "--", "python3", "server.py"]);
+    check(&schema(&env, "mcp-pins"), &answer, true);
+    assert_eq!(answer["tools"][0]["change"], "new");
 }

@@ -464,8 +464,8 @@ fn cost(world: &World) -> Verdict {
             sbx_platform::launch(plan, Some(world.backend), Some(&mut Holder(None))).unwrap();
             least[at] = least[at].min(begun.elapsed());
         }
-        // On a busy machine everything takes longer.
-        if round >= 15 && least[1].saturating_sub(least[0]) <= MOST.max(least[0] / 2) {
+        // On a busy machine everything takes longer, and what cannot be done beside the rest most of all.
+        if round >= 15 && least[1].saturating_sub(least[0]) <= MOST.max(least[0]) {
             return Passed;
         }
     }

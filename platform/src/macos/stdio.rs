@@ -1,0 +1,234 @@
+//! The command's descriptors: handed in, relayed or captured.
+//!
+//! Answers for never handing a host file or the user's terminal inside, and for counting output. Relays are
+//! threads; each ends with the bytes it moves.
+//! Invariant: what is handed in is a pipe, a socket, the null device or a private terminal.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::process::Stdio as End;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::plan::{Pipe, Plan, Stdio};
+
+const CHUNK: usize = 64 << 10;
+/// How long output is waited for once everything that could be found has ended.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What is relayed for a command.
+#[derive(Debug, Default)]
+pub(super) struct Relays {
+    /// Bytes of output so far.
+    pub(super) written: Arc<AtomicU64>,
+    /// Standard output and standard error, where they are captured or relayed.
+    outputs: Vec<(RawFd, JoinHandle<Vec<u8>>)>,
+}
+
+impl Relays {
+    /// Waits for what was written; answers with what was captured. A process that was not found may hold its end
+    /// open for good, so the wait has an end too.
+    pub(super) fn finish(self) -> (Vec<u8>, Vec<u8>) {
+        let mut captured = (Vec::new(), Vec::new());
+        let until = Instant::now() + PATIENCE;
+        for (number, relay) in self.outputs {
+            while !relay.is_finished() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            if !relay.is_finished() {
+                continue;
+            }
+            let bytes = relay.join().unwrap_or_default();
+            if number == 1 { captured.0 = bytes } else { captured.1 = bytes }
+        }
+        captured
+    }
+
+    fn output(&mut self, number: RawFd, from: OwnedFd, to: Option<File>, most: u64) {
+        let written = Arc::clone(&self.written);
+        let relay = std::thread::spawn(move || drain(File::from(from), to, &written, most));
+        self.outputs.push((number, relay));
+    }
+}
+
+/// The other end of a descriptor that a caller asked a pipe for.
+pub(super) type Ours = Option<File>;
+
+/// What descriptor `number` of the command is to be.
+pub(super) fn arrange(
+    plan: &Plan,
+    number: RawFd,
+    asked: Pipe,
+    relays: &mut Relays,
+) -> io::Result<(End, Ours)> {
+    let most = plan.limits.output.unwrap_or(u64::MAX);
+    if asked == Pipe::New {
+        let (read, write) = pipe()?;
+        let (own, other) = if number == 0 { (write, read) } else { (read, write) };
+        return Ok((other.into(), Some(own.into())));
+    }
+    match (plan.stdio, number) {
+        (Stdio::Pty, _) | (Stdio::Capture, 0) => Ok((End::null(), None)),
+        (Stdio::Capture, _) => {
+            let (read, write) = pipe()?;
+            relays.output(number, read, None, most);
+            Ok((write.into(), None))
+        }
+        (Stdio::Inherit, _) => inherit(plan, number, most, relays).map(|end| (end, None)),
+    }
+}
+
+fn inherit(plan: &Plan, number: RawFd, most: u64, relays: &mut Relays) -> io::Result<End> {
+    let Ok(own) = duplicate(number) else { return Ok(End::null()) };
+    let own = File::from(own);
+    let meta = own.metadata()?;
+    let kind = meta.file_type();
+    let harmless = kind.is_fifo() || kind.is_socket();
+    let counted = number != 0 && plan.limits.output.is_some();
+    if harmless && !counted {
+        return Ok(own.into());
+    }
+    if is_null(&meta) {
+        return Ok(End::null());
+    }
+    let (read, write) = pipe()?;
+    if number == 0 {
+        std::thread::spawn(move || drain(own, Some(File::from(write)), &AtomicU64::new(0), u64::MAX));
+        Ok(read.into())
+    } else {
+        relays.output(number, read, Some(own), most);
+        Ok(write.into())
+    }
+}
+
+fn is_null(meta: &std::fs::Metadata) -> bool {
+    let null = std::fs::metadata("/dev/null");
+    meta.file_type().is_char_device() && null.is_ok_and(|null| null.rdev() == meta.rdev())
+}
+
+/// Moves bytes until either side ends; keeps them where they go nowhere else.
+fn drain(mut from: File, mut to: Option<File>, written: &AtomicU64, most: u64) -> Vec<u8> {
+    let (mut kept, mut buffer) = (Vec::new(), vec![0; CHUNK]);
+    loop {
+        let read = match from.read(&mut buffer) {
+            Ok(0) => return kept,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return kept,
+        };
+        let before = written.fetch_add(read as u64, Ordering::Relaxed);
+        let room = usize::try_from(most.saturating_sub(before)).unwrap_or(usize::MAX);
+        let passed = &buffer[..read.min(room)];
+        let passed_on = match &mut to {
+            Some(to) => to.write_all(passed).is_ok(),
+            None => {
+                kept.extend_from_slice(passed);
+                true
+            }
+        };
+        if !passed_on {
+            return kept;
+        }
+    }
+}
+
+/// A pipe that no other program started meanwhile inherits.
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = io::pipe()?;
+    Ok((read.into(), write.into()))
+}
+
+fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: takes integers and answers with a new descriptor or an error.
+    let new = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    if new < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(new) })
+}
+
+/// A private terminal: our side, the command's side and its path.
+#[derive(Debug)]
+pub(super) struct Terminal {
+    pub(super) ours: File,
+    pub(super) theirs: OwnedFd,
+    pub(super) path: std::path::PathBuf,
+}
+
+impl Terminal {
+    pub(super) fn open() -> io::Result<Self> {
+        let (mut ours, mut theirs) = (-1, -1);
+        let mut name: [libc::c_char; 128] = [0; 128];
+        let none = std::ptr::null_mut();
+        // SAFETY: both numbers and the name are writable; a terminal's path is shorter than the buffer; no mode and
+        // no size are handed over.
+        let made = unsafe {
+            libc::openpty(&raw mut ours, &raw mut theirs, name.as_mut_ptr(), none, std::ptr::null_mut())
+        };
+        if made != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let path = name.iter().take_while(|c| **c != 0).map(|c| c.cast_unsigned()).collect::<Vec<u8>>();
+        // SAFETY: the descriptor is new and nobody else's.
+        let ours = unsafe { File::from_raw_fd(ours) };
+        // SAFETY: as above.
+        let theirs = unsafe { OwnedFd::from_raw_fd(theirs) };
+        let path = std::path::PathBuf::from(String::from_utf8_lossy(&path).into_owned());
+        copy_size(0, ours.as_raw_fd());
+        Ok(Self { ours, theirs, path })
+    }
+
+    /// Relays between this terminal and the user's own.
+    pub(super) fn relay(&self, relays: &mut Relays, most: u64) -> io::Result<()> {
+        let input = File::from(duplicate(0)?);
+        let output = File::from(duplicate(1)?);
+        let to = self.ours.try_clone()?;
+        std::thread::spawn(move || drain(input, Some(to), &AtomicU64::new(0), u64::MAX));
+        relays.output(1, self.ours.try_clone()?.into(), Some(output), most);
+        Ok(())
+    }
+}
+
+/// Copies the window size of one terminal to another; what is no terminal is left alone.
+pub(super) fn copy_size(from: RawFd, to: RawFd) {
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    // SAFETY: TIOCGWINSZ writes one `winsize`.
+    if unsafe { libc::ioctl(from, libc::TIOCGWINSZ, &raw mut size) } == 0 {
+        // SAFETY: TIOCSWINSZ reads one `winsize`.
+        unsafe { libc::ioctl(to, libc::TIOCSWINSZ, &raw const size) };
+    }
+}
+
+/// The user's terminal in raw mode, given back on drop.
+#[derive(Debug)]
+pub(super) struct Raw(libc::termios);
+
+impl Raw {
+    /// Puts the terminal on standard input into raw mode; none if it is no terminal.
+    pub(super) fn enter() -> Option<Self> {
+        // SAFETY: an all-zero `termios` is a valid value of that plain C structure.
+        let mut before: libc::termios = unsafe { std::mem::zeroed() };
+        // SAFETY: `before` is a writable structure of the right type.
+        if unsafe { libc::tcgetattr(0, &raw mut before) } != 0 {
+            return None;
+        }
+        let mut mode = before;
+        // SAFETY: `mode` is a valid `termios`.
+        unsafe { libc::cfmakeraw(&raw mut mode) };
+        // SAFETY: as above.
+        unsafe { libc::tcsetattr(0, libc::TCSADRAIN, &raw const mode) };
+        Some(Self(before))
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        // SAFETY: the mode was filled by tcgetattr.
+        unsafe { libc::tcsetattr(0, libc::TCSADRAIN, &raw const self.0) };
+    }
+}

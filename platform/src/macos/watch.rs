@@ -1,0 +1,176 @@
+//! Waiting for a command: its end, its limits, signals to the launcher, and the word of `sandbox-exec` itself.
+//!
+//! Answers for telling how a launch ended and for ending it in time. It leaves finding processes to [`super::tree`].
+//! Invariant: when a launch is over, everything of it that can be found is gone.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::backend::Enforcement;
+use crate::macos::log::Log;
+use crate::macos::prepare::{Prepared, SANDBOX_EXEC};
+use crate::macos::stdio::{self, Relays};
+use crate::macos::tree::Tree;
+use crate::plan::Limits;
+use crate::report::{End, Limit, Outcome, SetupFailure, Step};
+
+/// What it returns when a profile cannot be put in force: as a rule because one is already.
+const NESTED: i32 = 71;
+/// What it returns when it cannot read a profile.
+const UNREADABLE: i32 = 65;
+/// How often a launch is looked at.
+const TICK: Duration = Duration::from_millis(20);
+/// How many ticks pass between looks at the whole tree.
+const TREE_TICKS: u32 = 5;
+
+/// The last signal that was sent to the launcher while it waits.
+static ASKED: AtomicI32 = AtomicI32::new(0);
+
+/// A launch being waited for.
+#[derive(Debug)]
+pub(super) struct Watch {
+    pub(super) limits: Limits,
+    pub(super) tree: Tree,
+    pub(super) hold: OwnedFd,
+    pub(super) terminal: Option<File>,
+    pub(super) child: std::process::Child,
+    pub(super) begun: Instant,
+}
+
+impl Watch {
+    /// Waits, and ends everything that can be found.
+    pub(super) fn until_the_end(
+        mut self,
+        prepared: &Prepared,
+        relays: Relays,
+        log: Option<Log>,
+        enforcement: Enforcement,
+    ) -> Outcome {
+        let mut ticks = 0_u32;
+        let end = loop {
+            match self.child.try_wait() {
+                Ok(None) => {}
+                Ok(Some(status)) => break ended(status, prepared),
+                Err(error) => break setup(Step::Helper, SANDBOX_EXEC, &error),
+            }
+            self.pass_on();
+            if let Some(end) = self.over(&relays, ticks) {
+                self.tree.kill();
+                let _ = (self.child.kill(), self.child.wait());
+                break end;
+            }
+            ticks = ticks.wrapping_add(1);
+        };
+        self.tree.kill();
+        self.terminal = None;
+        let acts = log.map(|log| log.finish(&prepared.surroundings.tag)).unwrap_or_default();
+        let (stdout, stderr) = relays.finish();
+        Outcome { end, duration: self.begun.elapsed(), enforcement, stdout, stderr, acts }
+    }
+
+    /// Waits a tick; why the launch must end, if it must.
+    fn over(&mut self, relays: &Relays, ticks: u32) -> Option<End> {
+        if let_go(&self.hold) {
+            return Some(End::Signaled(libc::SIGKILL));
+        }
+        if self.limits.wall.is_some_and(|wall| self.begun.elapsed() >= wall) {
+            return Some(End::Limit(Limit::Wall));
+        }
+        if self.limits.output.is_some_and(|most| relays.written.load(Ordering::Relaxed) > most) {
+            return Some(End::Limit(Limit::Output));
+        }
+        if ticks.is_multiple_of(TREE_TICKS) {
+            self.tree.look();
+            if self.limits.pids.is_some_and(|most| self.tree.count() > most) {
+                return Some(End::Limit(Limit::Pids));
+            }
+            if self.limits.memory.is_some_and(|most| self.tree.memory() > most) {
+                return Some(End::Limit(Limit::Memory));
+            }
+        }
+        None
+    }
+
+    fn pass_on(&self) {
+        match (ASKED.swap(0, Ordering::Relaxed), &self.terminal) {
+            (0, _) => {}
+            (libc::SIGWINCH, Some(terminal)) => stdio::copy_size(0, terminal.as_raw_fd()),
+            (number, _) => self.tree.signal(number),
+        }
+    }
+}
+
+/// Waits a tick for the other end of the leash to be let go.
+fn let_go(hold: &OwnedFd) -> bool {
+    let mut poll = libc::pollfd { fd: hold.as_fd().as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let tick = libc::c_int::try_from(TICK.as_millis()).unwrap_or(20);
+    // SAFETY: one valid `pollfd`.
+    let ready = unsafe { libc::poll(&raw mut poll, 1, tick) };
+    ready > 0 && poll.revents & (libc::POLLHUP | libc::POLLIN) != 0
+}
+
+fn ended(status: ExitStatus, prepared: &Prepared) -> End {
+    match (status.code(), status.signal()) {
+        (Some(code @ (NESTED | UNREADABLE)), _) => refused(code, prepared).unwrap_or(End::Exited(code)),
+        (Some(code), _) => End::Exited(code),
+        (None, Some(libc::SIGXCPU)) => End::Limit(Limit::Cpu),
+        (None, Some(libc::SIGXFSZ)) => End::Limit(Limit::FileSize),
+        (None, number) => End::Signaled(number.unwrap_or(libc::SIGKILL)),
+    }
+}
+
+/// Whether a status was `sandbox-exec`'s own, found out by asking it once more.
+fn refused(code: i32, prepared: &Prepared) -> Option<End> {
+    let silent = |command: &mut Command| {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?.code()
+    };
+    if code == NESTED {
+        let mut bare = Command::new(SANDBOX_EXEC);
+        bare.args(["-p", "(version 1)(allow default)", "/usr/bin/true"]).env_clear();
+        let object = "sandbox-exec: another Seatbelt profile is already in force, and they do not nest";
+        let denied = io::Error::from_raw_os_error(libc::EPERM);
+        return (silent(&mut bare) == Some(NESTED)).then(|| setup(Step::Helper, object, &denied));
+    }
+    let invalid = io::Error::from_raw_os_error(libc::EINVAL);
+    let again = silent(&mut prepared.command(Path::new("/usr/bin/true")));
+    (again == Some(UNREADABLE))
+        .then(|| setup(Step::Helper, "sandbox-exec: the profile is not understood", &invalid))
+}
+
+fn setup(step: Step, object: &str, error: &io::Error) -> End {
+    let errno = error.raw_os_error().unwrap_or(libc::EIO);
+    End::Setup(SetupFailure { step, object: object.to_owned(), errno })
+}
+
+/// Signals to the launcher that are passed on, while it waits.
+#[derive(Debug)]
+pub(super) struct Signals([(libc::c_int, libc::sighandler_t); 5]);
+
+extern "C" fn asked(number: libc::c_int) {
+    ASKED.store(number, Ordering::Relaxed);
+}
+
+impl Signals {
+    pub(super) fn take() -> Self {
+        let handler = asked as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        Self([libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGWINCH].map(|number| {
+            // SAFETY: the handler only stores a number.
+            (number, unsafe { libc::signal(number, handler) })
+        }))
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        for (number, before) in self.0 {
+            // SAFETY: gives back what was found.
+            unsafe { libc::signal(number, before) };
+        }
+    }
+}
