@@ -62,7 +62,8 @@ impl Caller<'_> {
         found: &mut Vec<&'j Json<'l>>,
     ) -> Result<(), String> {
         let Some((step, rest)) = steps.split_first() else {
-            found.push(value);
+            // Nothing was given.
+            found.extend(Some(value).filter(|value| !matches!(value, Json::Null)));
             return Ok(());
         };
         match (step, value) {

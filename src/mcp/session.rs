@@ -142,7 +142,7 @@ impl Session {
             "cwd": self.origin.cwd.to_string_lossy(),
             "grant": permit.grant().spec.to_string(),
         });
-        log.record(Event::new("launch", rules.policy.agent(), event)).map_err(SessionError::Audit)?;
+        log.record(Event::new("mcp", rules.policy.agent(), event)).map_err(SessionError::Audit)?;
         let invocation = Invocation::new(sbx_platform::ids())
             .accepting(self.accepted.clone())
             .entry(self.resolved.entry.clone());

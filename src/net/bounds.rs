@@ -63,3 +63,5 @@ pub(super) const REFUSALS: usize = 64;
 pub(super) const EVENTS_PER_SECOND: u32 = 200;
 /// Events that may come at once.
 pub(super) const EVENTS_AT_ONCE: u32 = 2000;
+/// Events that wait to be kept.
+pub(super) const EVENTS_WAITING: usize = 1024;

@@ -34,6 +34,9 @@ pub(crate) enum DialError {
 impl Service {
     /// Connects to a target; also tells the address when it is inside.
     pub(crate) async fn dial(&self, target: &Target) -> Result<(TcpStream, Option<IpAddr>), DialError> {
+        if self.report.is_unkept() {
+            return Err(DialError::Failed(io::Error::other("what happens cannot be recorded")));
+        }
         self.authority.hold(target, None).map_err(DialError::Denied)?;
         let port = target.port.ok_or_else(|| DialError::Failed(io::ErrorKind::InvalidInput.into()))?;
         if let Some(proxy) = self.outer_proxy.as_ref().filter(|proxy| proxy.serves(target)) {

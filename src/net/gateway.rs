@@ -36,6 +36,7 @@ pub struct Gateway {
 struct Running {
     stop: Arc<Notify>,
     thread: JoinHandle<()>,
+    keeping: JoinHandle<()>,
 }
 
 /// What a gateway is made with beside the policy.
@@ -173,8 +174,9 @@ impl Porter for Gateway {
             // Connections end with what they belong to; nothing waits for a resolver that does not answer.
             runtime.shutdown_background();
         };
+        let keeping = self.service.report.begin()?;
         let thread = std::thread::Builder::new().name("sbx-gateway".to_owned()).spawn(work)?;
-        self.running = Some(Running { stop, thread });
+        self.running = Some(Running { stop, thread, keeping });
         Ok(())
     }
 }
@@ -184,6 +186,8 @@ impl Drop for Gateway {
         if let Some(running) = self.running.take() {
             running.stop.notify_one();
             let _ = running.thread.join();
+            self.service.report.end();
+            let _ = running.keeping.join();
         }
     }
 }

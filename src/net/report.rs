@@ -8,7 +8,11 @@ use crate::audit::{Event, Sink};
 use crate::capability::Target;
 use crate::decide::Denial;
 use serde_json::{Map, Value, json};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Where the gateway tells what happens; shared by everything it serves.
@@ -17,6 +21,9 @@ pub(crate) struct Report {
     agent: Arc<str>,
     sink: Arc<dyn Sink>,
     kept: Arc<Mutex<Kept>>,
+    /// To the thread that keeps events, so that no connection waits for a disk; none ends it.
+    writer: Arc<OnceLock<SyncSender<Option<Event>>>>,
+    unkept: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
@@ -47,7 +54,41 @@ impl Report {
             since: Instant::now(),
             left_out: 0,
         };
-        Self { agent: agent.into(), sink, kept: Arc::new(Mutex::new(kept)) }
+        Self {
+            agent: agent.into(),
+            sink,
+            kept: Arc::new(Mutex::new(kept)),
+            writer: Arc::default(),
+            unkept: Arc::default(),
+        }
+    }
+
+    /// Starts the thread that keeps events; it ends when told by [`Report::end`].
+    pub(crate) fn begin(&self) -> io::Result<JoinHandle<()>> {
+        let (send, receive) = sync_channel::<Option<Event>>(bounds::EVENTS_WAITING);
+        let (sink, unkept) = (self.sink.clone(), self.unkept.clone());
+        let keep = move || {
+            while let Ok(Some(event)) = receive.recv() {
+                if sink.record(event).is_err() {
+                    unkept.store(true, Ordering::Relaxed);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("sbx-audit".to_owned()).spawn(keep)?;
+        let _ = self.writer.set(send);
+        Ok(thread)
+    }
+
+    /// Ends the thread that keeps events, once it has kept all.
+    pub(crate) fn end(&self) {
+        if let Some(writer) = self.writer.get() {
+            let _ = writer.send(None);
+        }
+    }
+
+    /// Whether an event could not be kept although it should have been: nothing new is begun then.
+    pub(crate) fn is_unkept(&self) -> bool {
+        self.unkept.load(Ordering::Relaxed)
     }
 
     /// A name was asked for.
@@ -123,8 +164,15 @@ impl Report {
         if left_out > 0 {
             body.insert("left_out_before".to_owned(), json!(left_out));
         }
-        // What is done about a sink that fails is for the sink and the configuration to say.
-        let _ = self.sink.record(Event { kind, agent: self.agent.to_string(), body });
+        let event = Event { kind, agent: self.agent.to_string(), body };
+        let kept = match self.writer.get() {
+            // When the disk is slower than what happens, what happens waits.
+            Some(writer) => writer.send(Some(event)).is_ok(),
+            None => self.sink.record(event).is_ok(),
+        };
+        if !kept {
+            self.unkept.store(true, Ordering::Relaxed);
+        }
     }
 }
 

@@ -142,7 +142,7 @@ impl<T: FnMut() -> io::Result<()>> Porter for Telling<T> {
     }
 
     fn open(&mut self, doors: Doors) -> io::Result<()> {
-        self.network.as_mut().map_or(Ok(()), |network| network.porter().open(doors))
+        self.network.as_mut().map_or(Ok(()), |network| network.open(doors))
     }
 }
 
@@ -177,7 +177,7 @@ pub fn start(
     let invocation = invocation.clone().outlet(network.as_ref().map(Network::outlet));
     let lowered = lower(permit, &invocation, host)?;
     audit.record(record::launch(permit, &id, backend)).map_err(RunError::Audit)?;
-    let porter = network.as_mut().map(Network::porter);
+    let porter = network.as_mut().map(|network| network as &mut dyn Porter);
     let child = sbx_platform::spawn(&lowered.plan, backend, stdio, porter)?;
     Ok(Started { child, network, id })
 }

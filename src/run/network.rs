@@ -8,7 +8,7 @@ use crate::manifest::Proxy;
 use crate::net::{Gateway, Settings};
 use crate::plan::Outlet;
 use crate::policy::Policy;
-use sbx_platform::door::Porter;
+use sbx_platform::door::{Doors, Porter, Way};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -71,15 +71,22 @@ impl Network {
         Outlet::new(bundle, self.placeholders.clone())
     }
 
-    /// Who takes the doors.
-    pub(super) fn porter(&mut self) -> &mut dyn Porter {
-        &mut self.gateway
-    }
-
     /// What was refused so far, each once.
     #[must_use]
     pub fn refused(&self) -> Vec<Denial> {
         self.gateway.refused()
+    }
+}
+
+impl Porter for Network {
+    fn open(&mut self, doors: Doors) -> io::Result<()> {
+        match doors.way {
+            // The view stands, and what it shows needs no name any more: nothing is left, however this ends.
+            Way::Redirected | Way::PerPort => self.bundle = None,
+            // The command reads the file itself.
+            Way::OnBehalf => {}
+        }
+        self.gateway.open(doors)
     }
 }
 

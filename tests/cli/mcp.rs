@@ -52,7 +52,19 @@ fn what_cannot_be_installed_is_said() {
           hint: put it right first; nothing was changed
         [exit 2]
     "#]]
-    .assert_eq(&env.sbx(&["mcp", "install", "--client", "vscode", "--project", "--agent", "scout"]));
+    .assert_eq(&env.sbx(&[
+        "mcp",
+        "install",
+        "--client",
+        "vscode",
+        "--project",
+        "--agent",
+        "scout",
+        "--name",
+        "x",
+        "--",
+        "x",
+    ]));
     expect![[r#"
         [stderr]
         error: a server needs an agent whose authority it gets

@@ -277,8 +277,20 @@ fn every_json_answer_fits_its_schema() {
 #[test]
 fn an_installation_answers_by_its_schema() {
     let env = TestEnv::new();
-    let answer =
-        env.json(&["--json", "mcp", "install", "--client", "codex", "--agent", "scout", "--dry-run"]);
+    let answer = env.json(&[
+        "--json",
+        "mcp",
+        "install",
+        "--client",
+        "codex",
+        "--agent",
+        "scout",
+        "--name",
+        "x",
+        "--dry-run",
+        "--",
+        "x",
+    ]);
     check(&schema(&env, "mcp-install"), &answer, true);
     env.write("project/server.py", "import sys,json\nfor l in sys.stdin:\n m=json.loads(l)\n if 'id' in m: print(json.dumps({'jsonrpc':'2.0','id':m['id'],'result':{'tools':[{'name':'a'}]}}),flush=True)\n");
     let answer = env.json(&["--json", "mcp", "pin", "--agent", "builder", "--", "python3", "server.py"]);

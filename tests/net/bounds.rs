@@ -73,7 +73,10 @@ for i in range(60000):
     ask("n%d.%s.evil.example" % (i, "x" * 50)); ask("n%d.wild.test" % i)
     try: s.recv(600)
     except OSError: pass
-print(socket.gethostbyname("api.test")[:7])
+import time
+for attempt in range(10):
+    try: print(socket.gethostbyname("api.test")[:7]); break
+    except OSError: time.sleep(1)
 "#,
         ),
     );

@@ -9,7 +9,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("curl", "curl -sf http://api.test:{http}/p"),
     ("curl", "curl -sf https://api.test:{https}/p"),
     ("curl", "curl -sf --noproxy '*' http://api.test:{http}/p"),
-    ("wget", "wget -q -O - https://api.test:{https}/p"),
+    ("wget", "wget --no-config --ca-certificate=$SSL_CERT_FILE -q -O - https://api.test:{https}/p"),
     (
         "python3",
         "python3 -c 'import urllib.request as u; print(u.urlopen(\"https://api.test:{https}/p\").read().decode())'",

@@ -36,6 +36,17 @@ fn each_method_needs_its_verb() {
 }
 
 #[test]
+fn a_header_that_names_another_method_needs_that_verb() {
+    let world = World::new();
+    let script = "for h in X-HTTP-Method-Override:DELETE x-http-method:put X-Method-Override:GET; do \
+curl -s -m 5 -o /dev/null -H $h -w '%{http_code} ' http://api.test:{http}/x; \
+curl -s -m 5 -o /dev/null --http2 -H $h -w '%{http_code} ' https://api.test:{https}/x; done";
+    let grants = "net.get: {hosts: [api.test]}";
+    assert_eq!(world.run(grants, script).stdout, "403 403 403 403 200 200 ");
+    assert_eq!((world.http.take().len(), world.https.take().len()), (1, 1));
+}
+
+#[test]
 fn a_refusal_carries_the_denial() {
     let world = World::new();
     let ran = world.run(READ, "curl -s -d x http://api.test:{http}/x");

@@ -5,6 +5,7 @@
 
 use super::body::Passing;
 use super::head::{Form, Framing, Malformed, RequestHead, parse_request, parse_response};
+use super::meant::other_methods;
 use super::refusal::{Refusal, forbidden};
 use super::wire::Wire;
 use crate::capability::{Host, Target};
@@ -197,6 +198,8 @@ impl<S: Duplex> Connection<'_, S> {
     ) -> Result<(), Box<crate::decide::Denial>> {
         let authority = &self.service.authority;
         authority.request(&head.method, path, target, judged)?;
+        let lines = head.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice()));
+        other_methods(lines).try_for_each(|method| authority.request(&method, path, target, judged))?;
         match head.upgrade.as_deref() {
             None => Ok(()),
             Some("websocket") => authority.upgrade(target, judged),
@@ -292,8 +295,11 @@ impl<S: Duplex> Connection<'_, S> {
             took: begun.elapsed(),
         };
         self.service.report.request(target, &head.method, path, status, passed);
-        if status == 101 {
-            return Ok(Next::Upgraded);
+        match (status, &head.upgrade) {
+            (101, Some(_)) => return Ok(Next::Upgraded),
+            // Nobody asked for another protocol, and none was judged.
+            (101, None) => return Ok(Next::Close),
+            _ => {}
         }
         let reusable = keep_alive && head.keep_alive && sent == Some(true);
         Ok(if reusable { Next::Again } else { Next::Close })

@@ -3,6 +3,7 @@
 mod body;
 mod exchange;
 mod head;
+mod meant;
 mod refusal;
 mod two;
 mod wire;

@@ -4,7 +4,9 @@
 //! Invariant: a request goes only to the host its connection was made to.
 
 use super::exchange::{Route, host_line};
+use super::meant::other_methods;
 use super::refusal::{Refusal, forbidden};
+use crate::decide::Denial;
 use crate::net::bounds;
 use crate::net::dial::Duplex;
 use crate::net::relay::{Meter, Way};
@@ -84,7 +86,7 @@ impl Shared {
             self.service.report.malformed("request", Some(target), why);
             return refuse(&Refusal::malformed(421, why));
         }
-        if let Err(denial) = self.service.authority.request(&method, &path, target, self.route.judged) {
+        if let Err(denial) = self.judge(&request, &method, &path) {
             self.service.report.refused("request", &denial);
             return refuse(&forbidden(&denial));
         }
@@ -99,6 +101,15 @@ impl Shared {
             }
             Err(error) => refuse(&Refusal::unreachable(&format!("{target} did not answer: {error}"))),
         }
+    }
+
+    fn judge(&self, request: &Request<Incoming>, method: &str, path: &str) -> Result<(), Box<Denial>> {
+        let judge = |method: &str| {
+            self.service.authority.request(method, path, &self.route.target, self.route.judged)
+        };
+        judge(method)?;
+        let lines = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
+        other_methods(lines).try_for_each(|method| judge(&method))
     }
 
     /// Everything that names a host must name the connection's.
