@@ -334,14 +334,13 @@ fn changed(op: &str, text: &str, operand: &str) -> Option<String> {
 
 /// A text without the shortest or longest start or end that is like a pattern.
 fn trimmed<'t>(op: &str, text: &'t str, pattern: &str) -> &'t str {
-    let places = || (0..=text.len()).filter(|at| text.is_char_boundary(*at));
-    let start = |at: &usize| matches_segment(pattern, text[..*at].as_bytes());
-    let end = |at: &usize| matches_segment(pattern, text[*at..].as_bytes());
+    let mut splits = (0..=text.len()).filter_map(|at| text.split_at_checked(at));
+    let fits = |part: &str| matches_segment(pattern, part.as_bytes());
     match op {
-        "#" => places().find(start).map_or(text, |at| &text[at..]),
-        "##" => places().filter(start).last().map_or(text, |at| &text[at..]),
-        "%" => places().filter(end).last().map_or(text, |at| &text[..at]),
-        _ => places().find(end).map_or(text, |at| &text[..at]),
+        "#" => splits.find(|(start, _)| fits(start)).map_or(text, |(_, rest)| rest),
+        "##" => splits.rfind(|(start, _)| fits(start)).map_or(text, |(_, rest)| rest),
+        "%" => splits.rfind(|(_, end)| fits(end)).map_or(text, |(rest, _)| rest),
+        _ => splits.find(|(_, end)| fits(end)).map_or(text, |(rest, _)| rest),
     }
 }
 

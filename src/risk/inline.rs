@@ -149,7 +149,7 @@ pub(super) fn homes(code: &str, home: &str) -> Vec<String> {
     let joins = code.contains("join(");
     let alone = |rest: &str| {
         let rest = rest.trim_start_matches([')', ']', '}', ' ', '"', '\'']);
-        !rest.starts_with(['/', '+', '.']) && !(joins && rest.starts_with(','))
+        !(rest.starts_with(['/', '+', '.']) || joins && rest.starts_with(','))
     };
     let mut found: Vec<String> = HOMES
         .iter()
