@@ -73,6 +73,17 @@ impl Child {
         self.leash = None;
     }
 
+    /// Whether the launch ends within some time, so that [`Child::wait`] will not take long.
+    #[must_use]
+    pub fn ends_within(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        let is_over = || self.supervisor.as_ref().is_none_or(std::thread::JoinHandle::is_finished);
+        while !is_over() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5).min(time));
+        }
+        is_over()
+    }
+
     /// Waits until nothing of the launch that can be found is left.
     ///
     /// # Errors
@@ -101,8 +112,12 @@ impl Drop for Child {
 pub(crate) fn launch(
     plan: &Plan,
     backend: Option<Backend>,
-    porter: Option<&mut dyn Porter>,
+    mut porter: Option<&mut dyn Porter>,
 ) -> Result<Outcome, PlatformError> {
+    if let Some(porter) = porter.as_deref_mut() {
+        let program = plan.program.display().to_string();
+        porter.begun().map_err(|error| PlatformError::on("begin the launch of", program, error))?;
+    }
     let _raw = (plan.stdio == Stdio::Pty).then(Raw::enter).flatten();
     let _signals = Signals::take();
     let mut child = spawn(plan, backend, [Pipe::Inherit; 3], porter)?;
