@@ -51,11 +51,12 @@ impl Watch {
                     (self.read, self.last) = (stamps(&files), stamps(&files));
                     self.files = files;
                 }
-                teller.tell(&format!("reloaded: {}", rules.allowlist.summary()));
-                if let Some(remark) = fence_remark(&gate.rules(), &rules) {
-                    teller.tell(remark);
-                }
+                let summary = format!("reloaded: {}", rules.allowlist.summary());
+                let remark = fence_remark(&gate.rules(), &rules);
+                // Whoever hears of the new rules is judged by them.
                 gate.swap(rules);
+                teller.tell(&summary);
+                remark.into_iter().for_each(|remark| teller.tell(remark));
                 true
             }
             Err(error) => {

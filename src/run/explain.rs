@@ -11,6 +11,8 @@ use std::path::Path;
 const MOST: usize = 20;
 /// Private inside, whatever stands there outside.
 const SCRATCH: &[&str] = &["/tmp", "/proc", "/dev", "/run", "/home/sbx"];
+/// Files of the system that a process sees in a version of its own.
+const MADE: &[&str] = &["/etc/passwd", "/etc/group", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
 
 /// What was asked for and is not granted, each once, in the order it was asked.
 #[must_use]
@@ -45,7 +47,8 @@ fn judge(permit: &Permit<'_>, act: &Act) -> Option<Denial> {
 /// Whether a path is part of the process view beside the agent's own grants.
 fn is_in_view(permit: &Permit<'_>, path: &Path) -> bool {
     let in_root = permit.grant().root.as_deref().is_some_and(|root| within(path, root));
-    in_root || system_view().any(|(place, _)| within(path, Path::new(place)))
+    let made = MADE.iter().any(|file| path == Path::new(file));
+    in_root || made || system_view().any(|(place, _)| within(path, Path::new(place)))
 }
 
 /// Scratch is the process's own; a granted place that lies there is not.

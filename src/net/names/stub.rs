@@ -5,7 +5,7 @@
 
 use super::packet::{Answer, Kind, Question, parse};
 use super::{Resolver, Table, Trouble, is_synthetic};
-use crate::capability::{Address, Host};
+use crate::capability::{Address, Host, Target};
 use crate::net::authority::Authority;
 use crate::net::bounds;
 use crate::net::report::Report;
@@ -114,7 +114,11 @@ impl Stub {
         let granted =
             host.as_ref().is_some_and(|host| matches!(host, Host::Name(_)) && self.authority.knows(host));
         if !granted {
-            self.report.name(&question.name, "prohibited");
+            let asked = host.map(|host| self.authority.hold(&Target { host, port: None }, None));
+            match asked {
+                Some(Err(denial)) => self.report.refused("name", &denial),
+                Some(Ok(_)) | None => self.report.name(&question.name, "prohibited"),
+            }
             return Some(Answer::Prohibited);
         }
         self.looked_up_elsewhere.then(|| self.found(question))
