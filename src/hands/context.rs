@@ -1,0 +1,63 @@
+//! Who asks, from where, and what is kept between calls.
+
+use crate::audit::Sink;
+use crate::policy::Policy;
+use crate::run::Setting;
+use sbx_platform::Backend;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An agent with its hands: its authority, where relative paths start, and the helper that is kept warm.
+///
+/// Dropping it ends the helper. Shared by threads behind an `Arc`.
+#[derive(Debug)]
+pub struct Context {
+    policy: Policy,
+    setting: Setting,
+    cwd: PathBuf,
+    backend: Option<Backend>,
+    accepted: Vec<String>,
+    audit: Arc<dyn Sink>,
+}
+
+impl Context {
+    /// The hands of an agent, working where the setting does, behind the strongest fence that works.
+    #[must_use]
+    pub fn new(policy: Policy, setting: &Setting, audit: Arc<dyn Sink>) -> Self {
+        let cwd = setting.facts.cwd.clone();
+        Self { policy, setting: setting.clone(), cwd, backend: None, accepted: Vec::new(), audit }
+    }
+
+    /// The same, working in another directory.
+    #[must_use]
+    pub fn at(mut self, cwd: impl Into<PathBuf>) -> Self {
+        self.cwd = cwd.into();
+        self
+    }
+
+    /// The same behind a given backend.
+    #[must_use]
+    pub fn backend(mut self, backend: Option<Backend>) -> Self {
+        self.backend = backend;
+        self
+    }
+
+    /// The same, doing without some guarantees.
+    #[must_use]
+    pub fn accepting(mut self, names: Vec<String>) -> Self {
+        self.accepted = names;
+        self
+    }
+
+    /// The agent's authority.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Where relative paths start.
+    #[must_use]
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+}
