@@ -1,23 +1,26 @@
 //! Who asks, from where, and what is kept between calls.
 
+use super::keep::{Keep, Making};
 use crate::audit::Sink;
+use crate::net::Fetcher;
 use crate::policy::Policy;
 use crate::run::Setting;
 use sbx_platform::Backend;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// An agent with its hands: its authority, where relative paths start, and the helper that is kept warm.
 ///
 /// Dropping it ends the helper. Shared by threads behind an `Arc`.
 #[derive(Debug)]
 pub struct Context {
-    policy: Policy,
-    setting: Setting,
-    cwd: PathBuf,
-    backend: Option<Backend>,
-    accepted: Vec<String>,
-    audit: Arc<dyn Sink>,
+    pub(super) policy: Policy,
+    pub(super) setting: Setting,
+    pub(super) cwd: PathBuf,
+    pub(super) keep: Keep,
+    pub(super) making: Making,
+    /// What makes requests, once one was made.
+    pub(super) fetcher: Mutex<Option<Arc<Fetcher>>>,
 }
 
 impl Context {
@@ -25,7 +28,15 @@ impl Context {
     #[must_use]
     pub fn new(policy: Policy, setting: &Setting, audit: Arc<dyn Sink>) -> Self {
         let cwd = setting.facts.cwd.clone();
-        Self { policy, setting: setting.clone(), cwd, backend: None, accepted: Vec::new(), audit }
+        let making = Making { backend: None, accepted: Vec::new(), audit };
+        Self {
+            policy,
+            setting: setting.clone(),
+            cwd,
+            keep: Keep::default(),
+            making,
+            fetcher: Mutex::default(),
+        }
     }
 
     /// The same, working in another directory.
@@ -38,14 +49,14 @@ impl Context {
     /// The same behind a given backend.
     #[must_use]
     pub fn backend(mut self, backend: Option<Backend>) -> Self {
-        self.backend = backend;
+        self.making.backend = backend;
         self
     }
 
     /// The same, doing without some guarantees.
     #[must_use]
     pub fn accepting(mut self, names: Vec<String>) -> Self {
-        self.accepted = names;
+        self.making.accepted = names;
         self
     }
 
@@ -59,5 +70,9 @@ impl Context {
     #[must_use]
     pub fn cwd(&self) -> &Path {
         &self.cwd
+    }
+
+    pub(super) fn audit(&self) -> &Arc<dyn Sink> {
+        &self.making.audit
     }
 }

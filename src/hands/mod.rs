@@ -24,18 +24,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod arguments;
 mod cancel;
 mod context;
 mod fault;
+mod files;
+mod helper;
+mod http;
+mod judge;
+mod keep;
 mod offer;
+mod search;
+mod table;
 
 pub use cancel::Cancel;
 pub use context::Context;
 pub use fault::{Fault, FaultCode};
-pub use offer::{Annotations, Tool, offered};
+pub use helper::{read_tasks, serve};
+pub use offer::{Annotations, Tool, all, offered};
 
-use crate::decide::Denial;
+use crate::audit::Event;
+use crate::decide::{Denial, DenialCode};
+use crate::run::denied;
 use serde_json::{Value, json};
+use std::time::Instant;
 
 /// What an operation came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,12 +78,56 @@ impl Reply {
     }
 }
 
+impl From<Fault> for Reply {
+    fn from(fault: Fault) -> Self {
+        Self::Failed(fault)
+    }
+}
+
 /// Carries out an operation and waits for its end. Any thread may call, any number at a time.
 ///
-/// Arguments that do not fit the tool's input schema are a fault, `invalid_arguments`; a name that is not one of
-/// [`offered`] is denied as `unknown_tool`.
+/// Arguments that do not fit the tool's input schema are a fault, `invalid_arguments`. What is not [`offered`] is
+/// denied: by the capability that is missing, or as `unknown_tool` where there is no such operation at all.
 #[must_use]
 pub fn call(name: &str, arguments: &Value, context: &Context, cancel: &Cancel) -> Reply {
-    let _ = (arguments, cancel);
-    Reply::Failed(Fault::new(FaultCode::Failed, json!(name).to_string() + context.policy().agent()))
+    let agent = context.policy().agent();
+    let Some(row) = offer::find(name) else {
+        let denial =
+            Denial::of_tool(DenialCode::UnknownTool, agent, name, format!("there is no operation {name}"));
+        let _ = context.audit().record(denied(&denial));
+        return Reply::Denied(Box::new(denial));
+    };
+    let begun = Instant::now();
+    let reply = match row.run(arguments, context, cancel) {
+        Ok(value) => Reply::Done(value),
+        Err(reply) => reply,
+    };
+    // What was allowed was recorded before it was done; how it went is told now, and its loss undoes nothing.
+    let _ = context.audit().record(Event::new("tool", agent, told(row.name, arguments, &reply, begun)));
+    reply
+}
+
+/// A call and how it went, without content.
+fn told(name: &str, arguments: &Value, reply: &Reply, begun: Instant) -> Value {
+    let values: serde_json::Map<String, Value> =
+        ["path", "path_base64", "url", "method", "id", "class", "glob"]
+            .iter()
+            .filter_map(|key| Some(((*key).to_owned(), arguments.get(key)?.clone())))
+            .collect();
+    let duration = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let mut body =
+        json!({ "act": "call", "tool": name, "layer": "hands", "values": values, "duration_ms": duration });
+    match reply {
+        Reply::Done(_) => body["status"] = json!("success"),
+        Reply::Denied(denial) => {
+            body["status"] = json!("error");
+            body["decision"] = json!("deny");
+            body["error"] = json!(denial.code.name());
+        }
+        Reply::Failed(fault) => {
+            body["status"] = json!("error");
+            body["error"] = json!(fault.code.name());
+        }
+    }
+    body
 }

@@ -16,9 +16,11 @@ mod why;
 
 pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
 pub use explain::refused;
-pub use launch::{Ran, RunError, Started, exit_status, outcome_json, record_end, run, run_on, start};
+pub use launch::{
+    Ran, RunError, Started, exit_status, outcome_json, record_end, run, run_on, start, start_helper,
+};
 pub use live::{Live, LiveFor};
-pub use network::Network;
+pub use network::{Network, fetcher};
 pub use record::{allowed, audit, denied};
 pub use repositories::armed_repositories;
 pub use risk::{RiskLayer, risk_denial};
