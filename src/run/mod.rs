@@ -18,7 +18,9 @@ mod why;
 pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
 pub use cancel::Cancel;
 pub use explain::refused;
-pub use launch::{Ran, RunError, Started, exit_status, outcome_json, record_end, run, run_on, run_until, start};
+pub use launch::{
+    Ran, RunError, Started, exit_status, outcome_json, record_end, run, run_on, run_until, start,
+};
 pub use live::{Live, LiveFor};
 pub use network::Network;
 pub use record::{allowed, audit, denied};

@@ -135,7 +135,8 @@ fn ready(tool: &Tool, given: &Given, caller: &Caller<'_>) -> Result<Ready, Stop>
 
 /// Where a tool without a directory of its own runs: where it is called if the agent may run things there, else
 /// in the first root where it may.
-fn place(policy: &Policy, cwd: &Path) -> PathBuf {
+#[must_use]
+pub fn place(policy: &Policy, cwd: &Path) -> PathBuf {
     let roots = || {
         let grants = policy.held(Capability::ProcExec).chain(policy.held(Capability::ProcEval));
         grants.filter_map(|grant| grant.root.as_deref())
