@@ -10,7 +10,7 @@ use super::server::{Handled, Server};
 use crate::audit::{Event, Sink, new_session};
 use crate::mcp::gate::Teller;
 use crate::mcp::protocol::{Fault, Line, LineReader};
-use crate::mcp::watch::{PAUSE, stamps};
+use crate::mcp::watch::{PAUSE, Stamp, stamps};
 use crate::mcp::wrap::{Out, Patient};
 use crate::run::Setting;
 use sbx_platform::{Backend, Signals};
@@ -83,13 +83,15 @@ impl Serve {
         for change in changes {
             teller.tell(&format!("{}: {}", change.file.display(), change.message));
         }
+        // Once more with the files' stamps known, so that no change in between is missed.
+        let seen = stamps(&source.files(&scene));
+        let (scene, _) = source.load().map_err(ServeError::Scene)?;
         let (agent, session) = (scene.agent().to_owned(), new_session());
         teller.tell(&scene.rules.allowlist.summary());
         let begun = json!({ "server": "sbx", "serves": session, "cwd": self.cwd.to_string_lossy() });
         log.record(Event::new("mcp", &agent, begun)).map_err(ServeError::Audit)?;
         // Before any thread is started, so that the signals come to us and to nobody else.
         let signals = Signals::collect().ok();
-        let files = source.files(&scene);
         let means = Means::new(&session, self.backend, self.accepted, Arc::clone(&log));
         let server = Server::new(scene, means, Arc::clone(&teller));
         let out = Out::to_client()?;
@@ -97,7 +99,7 @@ impl Serve {
         read(&server, &out, &tell, self.most);
         signals.into_iter().for_each(|signals| collect(signals, tell.clone()));
         tick(&server, &out);
-        watch(source, files, &server, &out, teller);
+        watch(source, seen, &server, &out, teller);
         let status = match heard.recv() {
             Ok(Ending::Signal(number)) => u8::try_from(128 + number).unwrap_or(u8::MAX),
             Ok(Ending::ClientGone) | Err(_) => {
@@ -178,21 +180,13 @@ fn tick(server: &Arc<Server>, out: &Out) {
 }
 
 /// Takes up files that change, once they stand still.
-fn watch(
-    mut source: Source,
-    mut files: Vec<PathBuf>,
-    server: &Arc<Server>,
-    out: &Out,
-    teller: Arc<dyn Teller>,
-) {
+fn watch(mut source: Source, mut read: Vec<Stamp>, server: &Arc<Server>, out: &Out, teller: Arc<dyn Teller>) {
     let (server, out) = (Arc::clone(server), out.clone());
     thread::spawn(move || {
-        let mut read = stamps(&files);
         let mut last = read.clone();
         loop {
             thread::sleep(PAUSE);
-            files = source.files(&server.scene());
-            let now = stamps(&files);
+            let now = stamps(&source.files(&server.scene()));
             let still = now == last;
             last.clone_from(&now);
             if now == read || !still {
@@ -201,12 +195,12 @@ fn watch(
             read = now;
             match source.load() {
                 Ok((scene, changes)) => {
-                    for change in changes {
-                        teller.tell(&format!("{}: {}", change.file.display(), change.message));
-                    }
                     let summary = format!("reloaded: {}", scene.rules.allowlist.summary());
                     let changed = server.swap(scene);
                     // Whoever hears of the new scene is judged by it.
+                    for change in changes {
+                        teller.tell(&format!("{}: {}", change.file.display(), change.message));
+                    }
                     teller.tell(&summary);
                     let lines = if changed { server.notices.list_changed() } else { Vec::new() };
                     lines.iter().for_each(|line| drop(out.write(line.as_bytes())));

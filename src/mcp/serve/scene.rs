@@ -5,7 +5,6 @@
 //! Invariant: a scene is never changed after it is made, so that no call is judged by half of one.
 
 use crate::audit::Sink;
-use crate::manifest::Mcp;
 use crate::mcp::rules::{Rules, chain};
 use crate::policy::Policy;
 use crate::run::session::Session;
@@ -49,7 +48,7 @@ impl Scene {
     #[must_use]
     pub fn new(setting: Setting, policy: Policy, tools: Toolbox, cwd: impl Into<PathBuf>) -> Self {
         let cwd = cwd.into();
-        let section = policy.sections().mcp.clone().unwrap_or_else(Mcp::default);
+        let section = policy.sections().mcp.clone().unwrap_or_default();
         Self { setting, rules: Rules::of(policy, &section, &cwd), tools, cwd }
     }
 

@@ -27,10 +27,11 @@ pub(super) struct Call<'c> {
     pub(super) cancel: &'c Cancel,
 }
 
+type Offers = fn(&Scene) -> Vec<Offer>;
 type Carry = fn(&Call<'_>) -> Reply;
 
 /// The sets of sbx's own tools: what they offer, and how their calls are carried out.
-const OWN: &[(fn(&Scene) -> Vec<Offer>, Carry)] = &[
+const OWN: &[(Offers, Carry)] = &[
     (guard::offers, guard::call),
     (review::offers, review::call),
     (commands::offers, commands::call),
