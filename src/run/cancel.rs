@@ -19,6 +19,12 @@ struct State {
 }
 
 impl Cancel {
+    /// No wish yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
     /// Ends what runs, and whatever would be begun from now on.
     pub fn cancel(&self) {
         let mut state = self.state();

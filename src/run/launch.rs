@@ -7,12 +7,14 @@ use super::record;
 use super::repositories::armed_repositories;
 use crate::audit::{Sink, new_session};
 use crate::decide::{Denial, Permit};
-use crate::plan::{Host, Invocation, LowerError, lower};
+use crate::plan::{Host, Invocation, LowerError, lower, lower_helper};
+use crate::policy::Policy;
 use sbx_platform::door::{Doors, Porter};
 use sbx_platform::plan::Stdio;
 use sbx_platform::report::{Limit, Step};
 use sbx_platform::{Backend, Child, End, Outcome, Pipe, Plan, PlatformError};
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::io;
 use std::sync::Arc;
 
@@ -52,6 +54,9 @@ pub enum RunError {
     /// The network cannot be served.
     #[error("cannot prepare the network")]
     Network(#[source] std::io::Error),
+    /// The program's own file is not where it was.
+    #[error("cannot find the file of sbx itself")]
+    Own(#[source] std::io::Error),
     /// It could not be recorded, and what cannot be recorded is not run.
     #[error("the launch cannot be recorded, so nothing was run")]
     Audit(#[source] std::io::Error),
@@ -219,6 +224,28 @@ pub fn start(
     Ok(Started { child, network, id })
 }
 
+/// Starts this very program behind the agent's file grants, to do what is decided outside, and returns at once.
+///
+/// Its launch is recorded as for [`start`].
+///
+/// # Errors
+/// When the fence cannot be had, it cannot be recorded, or this program is not where it was.
+pub fn start_helper(
+    policy: &Policy,
+    argv: Vec<OsString>,
+    invocation: &Invocation,
+    backend: Option<Backend>,
+    audit: &Arc<dyn Sink>,
+) -> Result<Started, RunError> {
+    let program = std::env::current_exe().and_then(std::fs::canonicalize).map_err(RunError::Own)?;
+    let id = new_session();
+    let told = record::helper(policy, &id, &argv, backend);
+    let lowered = lower_helper(policy, &program, argv, invocation, &Live)?;
+    audit.record(told).map_err(RunError::Audit)?;
+    let child = sbx_platform::spawn(&lowered.plan, backend, [Pipe::New; 3], None)?;
+    Ok(Started { child, network: None, id })
+}
+
 /// Records how a started command ended.
 ///
 /// # Errors
@@ -262,9 +289,12 @@ impl RunError {
         match self {
             Self::Lower(LowerError::NotFound { .. }) => 127,
             Self::Lower(LowerError::NotExecutable(_)) => 126,
-            Self::Lower(_) | Self::Platform(_) | Self::Secret { .. } | Self::Network(_) | Self::Audit(_) => {
-                125
-            }
+            Self::Lower(_)
+            | Self::Platform(_)
+            | Self::Secret { .. }
+            | Self::Network(_)
+            | Self::Own(_)
+            | Self::Audit(_) => 125,
         }
     }
 }

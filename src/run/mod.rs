@@ -20,9 +20,10 @@ pub use cancel::Cancel;
 pub use explain::refused;
 pub use launch::{
     Ran, RunError, Started, exit_status, outcome_json, record_end, run, run_on, run_until, start,
+    start_helper,
 };
 pub use live::{Live, LiveFor};
-pub use network::Network;
+pub use network::{Network, fetcher};
 pub use record::{allowed, audit, denied};
 pub use repositories::armed_repositories;
 pub use risk::{RiskLayer, judge, risk_denial};

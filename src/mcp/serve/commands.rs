@@ -4,9 +4,9 @@ use super::answer::{MOST_STREAM, bounded};
 use super::arguments::{Arguments, MOST_TIME};
 use super::offer::{Hints, Offer, Reply};
 use super::scene::Scene;
-use super::sets::Call;
-use crate::capability::{Capability, Scope, ScopeKey, Spec};
-use crate::decide::{Decision, Denial, DenialCode, Request};
+use super::sets::{Call, absent};
+use crate::capability::Capability;
+use crate::decide::{Decision, Denial, Request};
 use crate::manifest::Limits;
 use crate::plan::Invocation;
 use crate::run::tools::place;
@@ -68,25 +68,9 @@ fn offer(scene: &Scene, name: &str, title: &str, about: &str, input: Value, take
         risk: takes.risk(),
         timeout: Some(TIMEOUT),
         env,
-        withheld: absent(scene, name, takes),
+        withheld: absent(scene, name, &[takes]),
         ..Offer::looking(name, title, about, input).answering(output)
     }
-}
-
-/// Why a tool that takes a capability is not offered.
-pub(super) fn absent(scene: &Scene, tool: &str, takes: Capability) -> Option<Box<Denial>> {
-    let policy = scene.policy();
-    if policy.held(takes).any(|grant| !grant.is_inert()) {
-        return None;
-    }
-    let message = format!("{} does not hold {takes}", policy.agent());
-    let mut denial = Denial::of_tool(DenialCode::CapabilityAbsent, policy.agent(), tool, message);
-    let facts = policy.facts();
-    let root = policy.chain().root().or(facts.project.as_deref()).unwrap_or(&facts.cwd);
-    denial.suggested_grant = root
-        .to_str()
-        .map(|root| Spec { capability: takes, scope: Scope::bare().with_text(ScopeKey::In, root) });
-    Some(Box::new(denial))
 }
 
 pub(super) fn call(call: &Call<'_>) -> Reply {

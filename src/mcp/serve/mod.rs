@@ -10,6 +10,7 @@ mod arguments;
 mod calls;
 mod commands;
 mod guard;
+mod hands;
 mod life;
 mod named;
 mod notices;

@@ -5,6 +5,7 @@
 //! Invariant: a scene is never changed after it is made, so that no call is judged by half of one.
 
 use crate::audit::Sink;
+use crate::hands;
 use crate::mcp::rules::{Rules, chain};
 use crate::policy::Policy;
 use crate::run::session::Session;
@@ -13,7 +14,7 @@ use crate::run::{Cancel, Live, Setting};
 use crate::tool::Toolbox;
 use sbx_platform::Backend;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The agent as it stands now.
 #[derive(Debug)]
@@ -27,6 +28,8 @@ pub struct Scene {
     pub tools: Toolbox,
     /// Where calls are made.
     pub cwd: PathBuf,
+    /// The agent's hands, once they are used; they go with this scene.
+    hands: OnceLock<hands::Context>,
 }
 
 /// What stays while scenes change.
@@ -49,13 +52,23 @@ impl Scene {
     pub fn new(setting: Setting, policy: Policy, tools: Toolbox, cwd: impl Into<PathBuf>) -> Self {
         let cwd = cwd.into();
         let section = policy.sections().mcp.clone().unwrap_or_default();
-        Self { setting, rules: Rules::of(policy, &section, &cwd), tools, cwd }
+        Self { setting, rules: Rules::of(policy, &section, &cwd), tools, cwd, hands: OnceLock::new() }
     }
 
     /// Whose authority counts.
     #[must_use]
     pub fn policy(&self) -> &Policy {
         &self.rules.policy
+    }
+
+    /// The agent's hands.
+    pub(super) fn hands(&self, means: &Means) -> &hands::Context {
+        self.hands.get_or_init(|| {
+            hands::Context::new(self.policy().clone(), &self.setting, Arc::clone(&means.audit))
+                .at(&self.cwd)
+                .backend(means.backend)
+                .accepting(means.accepted.clone())
+        })
     }
 
     /// The agent's name.

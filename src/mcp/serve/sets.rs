@@ -6,7 +6,8 @@
 
 use super::offer::{Offer, Reply};
 use super::scene::{Means, Scene};
-use super::{commands, guard, named, processes, review};
+use super::{commands, guard, hands, named, processes, review};
+use crate::capability::{Capability, Family, Scope, ScopeKey, Spec};
 use crate::decide::{Denial, DenialCode};
 use crate::run::Cancel;
 use crate::text::closest;
@@ -36,6 +37,7 @@ const OWN: &[(Offers, Carry)] = &[
     (review::offers, review::call),
     (commands::offers, commands::call),
     (processes::offers, processes::call),
+    (hands::offers, hands::call),
 ];
 
 /// Every tool there is, offered or not, by name.
@@ -75,6 +77,25 @@ pub(super) fn carry_out(call: &Call<'_>) -> Reply {
         return named::call(call);
     }
     Reply::Denied(Box::new(unknown(call)))
+}
+
+/// Why a tool that takes capabilities is not offered: the first of them that is not held.
+pub(super) fn absent(scene: &Scene, tool: &str, takes: &[Capability]) -> Option<Box<Denial>> {
+    let policy = scene.policy();
+    let held = |takes: &Capability| policy.held(*takes).any(|grant| !grant.is_inert());
+    let missing = takes.iter().find(|takes| !held(takes))?;
+    let message = format!("{} does not hold {missing}", policy.agent());
+    let mut denial = Denial::of_tool(DenialCode::CapabilityAbsent, policy.agent(), tool, message);
+    let facts = policy.facts();
+    let root = policy.chain().root().or(facts.project.as_deref()).unwrap_or(&facts.cwd).to_str();
+    let scope = match missing.family() {
+        Family::Fs | Family::Proc => root.map(|root| Scope::bare().with_text(ScopeKey::In, root)),
+        Family::Records | Family::Agent => Some(Scope::bare()),
+        // Which host is for the user to say.
+        Family::Net => None,
+    };
+    denial.suggested_grant = scope.map(|scope| Spec { capability: *missing, scope });
+    Some(Box::new(denial))
 }
 
 fn unknown(call: &Call<'_>) -> Denial {
