@@ -6,12 +6,16 @@
 #![expect(unreachable_pub, reason = "the support module is shared by several test programs")]
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not have should stop it")]
 
+#[path = "serve/agent.rs"]
+mod agent;
 #[path = "serve/commands.rs"]
 mod commands;
 #[path = "serve/endings.rs"]
 mod endings;
 #[path = "serve/guard.rs"]
 mod guard;
+#[path = "serve/hands.rs"]
+mod hands;
 #[path = "serve/named.rs"]
 mod named;
 #[path = "serve/parallel.rs"]
