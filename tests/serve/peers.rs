@@ -1,24 +1,10 @@
 //! Real clients drive the server, in both eras.
 
+use crate::server::peers;
 use crate::support::{TestEnv, program, source_dir};
 use crate::world::{ALL, world};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-
-/// Where `scripts/test` has put real clients. That there are none is a failure, unless it was said that there are none.
-fn peers() -> Option<PathBuf> {
-    if std::env::var_os("SBX_TEST_WITHOUT_MCP_PEERS").is_some() {
-        return None;
-    }
-    let dir = std::env::var_os("SBX_TEST_MCP").map_or_else(|| PathBuf::from("/opt/sbx-mcp"), PathBuf::from);
-    assert!(
-        dir.join("py/bin/python").exists() && dir.join("npm/node_modules").is_dir(),
-        "there are no MCP clients at {}: `scripts/test install_mcp_peers` installs them, SBX_TEST_MCP names where; \
-         with SBX_TEST_WITHOUT_MCP_PEERS=1 these tests are left out",
-        dir.display()
-    );
-    Some(dir)
-}
 
 /// What a client saw: the tools of every page, and what each call came to.
 fn seen(env: &TestEnv, peers: &Path, client: &str, calls: &Value) -> Value {

@@ -1,7 +1,7 @@
 //! The protocol by itself: handshakes, eras, pages, levels, and lines that are none.
 
 use crate::server::Talk;
-use crate::world::{ALL, done, modern, record, refused, serve, text, world};
+use crate::world::{ALL, done, modern, record, refused, schemas, serve, text, world};
 use serde_json::{Value, json};
 
 #[test]
@@ -123,6 +123,46 @@ fn tools_come_in_pages_in_a_stable_order() {
     assert!(names.windows(2).all(|pair| pair[0] < pair[1]), "{names:?}");
     assert_eq!(names.iter().filter(|name| name.starts_with('t')).count(), 120);
     assert_eq!(names, talk.tools());
+}
+
+#[test]
+fn every_answer_is_what_its_tool_says_it_answers() {
+    let rest = "tools:\n  say: {run: [echo, '${word}'], params: {word: identifier}}\n  nap: {run: [sleep, '60'], persistent: true}\n";
+    let env = world(ALL, rest);
+    env.write("project/a.txt", "one\n");
+    let mut talk = serve(&env);
+    let schemas = schemas(&mut talk);
+    for (name, arguments) in [
+        ("check_command", json!({ "command": "rm -rf /" })),
+        ("suggest_alternative", json!({ "command": "git push -f" })),
+        ("get_policy", json!({})),
+        ("explain_risk", json!({ "command": "rm -rf /" })),
+        ("explain_risk", json!({ "command": "ls" })),
+        ("list_capabilities", json!({})),
+        ("exec", json!({ "argv": ["echo", "x"] })),
+        ("exec", json!({ "argv": ["false"] })),
+        ("exec", json!({ "argv": ["no-such-program"] })),
+        ("exec", json!({ "argv": [] })),
+        ("eval", json!({ "command": "kill -9 $$" })),
+        ("eval", json!({ "command": "rm -rf /" })),
+        ("say", json!({ "word": "x" })),
+        ("say", json!({})),
+        ("process_start", json!({ "tool": "nap" })),
+        ("process_start", json!({ "tool": "say" })),
+        ("process_stop", json!({ "tool": "nap" })),
+        ("process_stop", json!({ "tool": "nap" })),
+        ("read_file", json!({ "path": "a.txt" })),
+        ("read_file", json!({ "path": "b.txt" })),
+        ("read_file", json!({ "path": "/etc/passwd" })),
+        ("list_dir", json!({ "path": "." })),
+        ("search", json!({ "glob": "*" })),
+    ] {
+        let answer = talk.call(name, arguments.clone());
+        let validator = jsonschema::validator_for(&schemas[name]).unwrap();
+        let body = &answer["result"]["structuredContent"];
+        let errors: Vec<String> = validator.iter_errors(body).map(|error| error.to_string()).collect();
+        assert!(body.is_object() && errors.is_empty(), "{name} {arguments}: {errors:?} {answer}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::server::Talk;
 use crate::support::TestEnv;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,22 @@ pub(crate) const ALL: &[&str] = &[
     "proc.exec: {in: ROOT}",
     "proc.eval: {in: ROOT}",
 ];
+
+/// What each tool says it answers, by name.
+pub(crate) fn schemas(talk: &mut Talk) -> BTreeMap<String, Value> {
+    let (mut found, mut params) = (BTreeMap::new(), json!({}));
+    loop {
+        let page = talk.ask("tools/list", params);
+        for tool in page["result"]["tools"].as_array().unwrap() {
+            jsonschema::validator_for(&tool["inputSchema"]).unwrap();
+            found.insert(tool["name"].as_str().unwrap().to_owned(), tool["outputSchema"].clone());
+        }
+        match page["result"]["nextCursor"].as_str() {
+            Some(next) => params = json!({ "cursor": next }),
+            None => return found,
+        }
+    }
+}
 
 /// A client of the old era, introduced.
 pub(crate) fn serve(env: &TestEnv) -> Talk {

@@ -26,8 +26,9 @@ use std::time::Duration;
 const WORKERS: usize = 32;
 /// Calls that are answered without starting anything, at a time.
 const QUICK: usize = 2;
-/// How long calls may take to end by themselves once the client is gone; clients wait two seconds themselves.
-const GRACE: Duration = Duration::from_millis(1500);
+/// How long calls may take to end by themselves once the client has no more to say. It may still read; one that does
+/// not want to wait sends a signal.
+const GRACE: Duration = Duration::from_secs(5);
 /// How long calls that were ended may take to be gone.
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// How often calls that go on are looked at.

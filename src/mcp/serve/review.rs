@@ -13,9 +13,27 @@ pub(super) fn offers(_scene: &Scene) -> Vec<Offer> {
     let about = "Lists every tool of this server with the authority it declares, its risk, its time-out, what it is \
                  exposed to and, where it is not offered, why and which grant would change that.";
     let input = json!({ "type": "object", "properties": {}, "additionalProperties": false });
+    let (text, list) =
+        (json!({ "type": "string" }), json!({ "type": "array", "items": { "type": "string" } }));
+    let exposure = json!({
+        "type": "object",
+        "properties": { "annotations": { "type": "object" }, "hosts": list, "env": list, "arguments": list },
+        "required": ["annotations", "hosts", "env", "arguments"],
+    });
+    let tool = json!({
+        "type": "object",
+        "properties": {
+            "name": text, "requires": list, "risk": { "enum": ["low", "medium", "high"] },
+            "timeout_seconds": { "type": ["number", "null"] }, "exposure": exposure, "offered": { "type": "boolean" },
+            "reason": { "type": ["object", "null"] }, "source": text,
+        },
+        "required": ["name", "requires", "risk", "timeout_seconds", "exposure", "offered", "reason", "source"],
+    });
     let output = json!({
         "type": "object",
-        "properties": { "agent": { "type": "string" }, "tools": { "type": "array" } },
+        "properties": {
+            "agent": text, "limit_seconds": { "type": ["number", "null"] }, "tools": { "type": "array", "items": tool },
+        },
         "required": ["agent", "tools"],
     });
     vec![Offer::looking(NAME, "List capabilities", about, input).answering(output)]
@@ -43,7 +61,7 @@ fn row(offer: &Offer, scene: &Scene) -> Value {
         "timeout_seconds": offer.timeout.map(|time| time.as_secs_f64()),
         "exposure": {
             "annotations": offer.hints.to_json(), "hosts": offer.hosts, "env": offer.env,
-            "arguments": offer.input.get("properties").and_then(Value::as_object).map(|all| all.keys().collect::<Vec<_>>()),
+            "arguments": offer.input["properties"].as_object().into_iter().flatten().map(|(name, _)| name).collect::<Vec<_>>(),
         },
         "offered": reason.is_none(),
         "reason": reason.map(|denial| json!({
