@@ -8,6 +8,8 @@
     reason = "a test with its own main prints its tally and stops on a broken file"
 )]
 
+#[path = "vectors/mcp.rs"]
+mod mcp;
 #[path = "vectors/risk.rs"]
 mod risk;
 #[path = "vectors/run.rs"]

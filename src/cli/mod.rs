@@ -13,6 +13,8 @@ mod exec;
 mod exit;
 mod explain;
 mod fence;
+mod fs;
+mod hand;
 mod mcp;
 mod new;
 mod offers;
@@ -70,6 +72,9 @@ enum Command {
     Risk(risk::Risk),
     /// Ask whether an agent may do something, and try it in its sandbox.
     Why(why::Why),
+    /// Do an agent's file operations behind its fence.
+    #[command(subcommand)]
+    Fs(fs::Fs),
     /// Find out what works here, what does not, and what to do about it.
     Doctor(doctor::Doctor),
     /// Show, count and verify what happened.
@@ -99,6 +104,9 @@ enum Command {
 pub fn main() -> ExitCode {
     sbx_platform::take_over(std::env::args_os());
     if let Some(exit) = crate::run::act(std::env::args_os()) {
+        return exit;
+    }
+    if let Some(exit) = crate::hands::serve(std::env::args_os()) {
         return exit;
     }
     let Cli { style, command } = match parse() {
@@ -158,6 +166,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Explain(command) => command.run(ui),
         Command::Risk(command) => command.run(ui),
         Command::Why(command) => command.run(ui),
+        Command::Fs(command) => command.run(ui),
         Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),

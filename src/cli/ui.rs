@@ -50,6 +50,20 @@ impl Ui {
         write_out(&self.visible(text.as_ref()))
     }
 
+    /// Prints content as it is; on a terminal, so that it cannot steer it.
+    ///
+    /// # Errors
+    /// As for [`Ui::answer`].
+    pub fn content(&self, bytes: &[u8]) -> Result<(), CliError> {
+        let mut out = io::stdout().lock();
+        let shown = if out.is_terminal() {
+            Cow::Owned(self.visible(&String::from_utf8_lossy(bytes)).into_owned().into_bytes())
+        } else {
+            Cow::Borrowed(bytes)
+        };
+        quiet_pipe(out.write_all(&shown).and_then(|()| out.flush()))
+    }
+
     /// Prints a JSON answer, indented.
     ///
     /// # Errors

@@ -16,6 +16,7 @@ pub mod protocol;
 mod recorder;
 mod resolve;
 mod rules;
+pub mod serve;
 mod session;
 mod watch;
 mod wrap;

@@ -11,6 +11,7 @@ const LEVELS: &[&[&str]] = &[
     &["decide", "tool", "risk"],
     &["plan", "audit"],
     &["run", "net", "learn", "doctor"],
+    &["hands"],
     &["mcp", "cli"],
 ];
 

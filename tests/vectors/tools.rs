@@ -303,6 +303,7 @@ fn command(input: &Value, request: &Value, expect: &Value) -> Value {
         accepted: &[],
         audit: &audit,
         host: &host,
+        cancel: None,
     };
     let steps: Vec<String> = match request["seq"].as_array() {
         Some(steps) => steps.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
