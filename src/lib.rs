@@ -26,6 +26,7 @@ pub mod capability;
 pub mod cli;
 pub mod decide;
 pub mod doctor;
+pub mod hook;
 pub mod manifest;
 pub mod mcp;
 pub mod net;

@@ -5,6 +5,7 @@ mod answers;
 mod audit;
 mod authority;
 mod check;
+mod client_file;
 mod docs;
 mod doctor;
 mod edit;
@@ -13,6 +14,7 @@ mod exec;
 mod exit;
 mod explain;
 mod fence;
+mod hook;
 mod mcp;
 mod new;
 mod offers;
@@ -86,6 +88,9 @@ enum Command {
     /// Stand between clients and servers of the Model Context Protocol.
     #[command(subcommand)]
     Mcp(mcp::Mcp),
+    /// Answer clients that ask before a tool runs, and lead their shell commands through the fence.
+    #[command(subcommand)]
+    Hook(hook::Hook),
     /// Print JSON Schemas of what sbx reads and writes.
     Schema(schema::Schema),
     /// Print shell completions.
@@ -164,6 +169,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Tools(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),
         Command::Mcp(command) => command.run(ui),
+        Command::Hook(command) => command.run(ui),
         Command::Schema(command) => command.run(ui),
         Command::Completions(command) => command.run(ui),
         Command::Man(command) => command.run(ui),

@@ -11,7 +11,7 @@ const LEVELS: &[&[&str]] = &[
     &["decide", "tool", "risk"],
     &["plan", "audit"],
     &["run", "net", "learn", "doctor"],
-    &["mcp", "cli"],
+    &["mcp", "hook", "cli"],
 ];
 
 /// Files that are one long table, by name.
