@@ -35,11 +35,7 @@ pub(super) struct ClientFile {
 impl ClientFile {
     /// The file: as given, or the client's own, below home or the project.
     pub(super) fn path(&self, own: &str, facts: &Facts) -> PathBuf {
-        match (&self.file, own.strip_prefix("~/")) {
-            (Some(file), _) => facts.cwd.join(file),
-            (None, Some(rest)) => facts.home.join(rest),
-            (None, None) => facts.project.as_ref().unwrap_or(&facts.cwd).join(own),
-        }
+        self.file.as_ref().map_or_else(|| place(own, facts), |file| facts.cwd.join(file))
     }
 
     /// Changes the file and tells what became of what is listed in it under `what`.
@@ -51,11 +47,7 @@ impl ClientFile {
         what: &str,
         change: impl Fn(&str) -> Result<Installed, String>,
     ) -> Result<(), CliError> {
-        let before = if file.exists() {
-            read_bounded(file, MOST).map_err(|error| CliError::from_error(&error))?.text().to_owned()
-        } else {
-            String::new()
-        };
+        let before = if file.exists() { text(file)? } else { String::new() };
         let wrong = |error: String| {
             CliError::new(format!("{} cannot be edited: {error}", file.display()))
                 .hint("put it right first; nothing was changed")
@@ -108,6 +100,20 @@ impl ClientFile {
         }
         Ok(())
     }
+}
+
+/// A client's own file, below home or the project.
+pub(super) fn place(own: &str, facts: &Facts) -> PathBuf {
+    match own.strip_prefix("~/") {
+        Some(rest) => facts.home.join(rest),
+        None => facts.project.as_ref().unwrap_or(&facts.cwd).join(own),
+    }
+}
+
+/// What a client's file says.
+pub(super) fn text(file: &Path) -> Result<String, CliError> {
+    let read = read_bounded(file, MOST).map_err(|error| CliError::from_error(&error))?;
+    Ok(read.text().to_owned())
 }
 
 fn why(outcome: &Outcome) -> Option<&'static str> {

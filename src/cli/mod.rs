@@ -19,6 +19,7 @@ mod mcp;
 mod new;
 mod offers;
 mod quick;
+mod registered;
 mod risk;
 mod schema;
 mod tools;
@@ -88,7 +89,7 @@ enum Command {
     /// Stand between clients and servers of the Model Context Protocol.
     #[command(subcommand)]
     Mcp(mcp::Mcp),
-    /// Answer clients that ask before a tool runs, and lead their shell commands through the fence.
+    /// Answer clients that ask before a tool runs.
     #[command(subcommand)]
     Hook(hook::Hook),
     /// Print JSON Schemas of what sbx reads and writes.

@@ -45,6 +45,28 @@ pub fn install(
     Ok(Installed { text, entries })
 }
 
+/// Every hook of sbx's in a client's file: the event, and the entry.
+///
+/// # Errors
+/// A sentence about what is wrong with the file.
+pub fn listed(text: &str, client: Client, events: &[&str]) -> Result<Vec<(String, Value)>, String> {
+    let root = Node::parse(text)?;
+    let list = |event: &&&str| root.get("hooks")?.get(event).and_then(|list| own(list, client));
+    let found =
+        events.iter().filter_map(|event| Some(((**event).to_owned(), list(&event)?.entry.to_value())));
+    Ok(found.collect())
+}
+
+/// Whether a client blocks calls when this entry fails; none where it has no such switch.
+#[must_use]
+pub fn closes(client: Client, entry: &Value) -> Option<bool> {
+    match client {
+        Client::ClaudeCode => Some(entry["onFailure"] == "block"),
+        Client::Cursor => Some(entry["failClosed"] == true),
+        Client::Codex | Client::Vscode | Client::Gemini => None,
+    }
+}
+
 /// Cursor wants the version of its format said.
 fn versioned(text: &str) -> Result<String, String> {
     let there = !text.trim().is_empty() && Node::parse(text)?.get("version").is_some();

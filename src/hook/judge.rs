@@ -76,17 +76,16 @@ impl Judge<'_> {
         if let Some(shell) = known.iter().find(|row| row.meaning == "shell") {
             return self.shell(call, shell.argument, &known, events);
         }
-        let mut asked = Vec::new();
+        let (mut asked, mut placed) = (Vec::new(), false);
         for row in &known {
-            asked.extend(self.requests(caller, row, call)?);
+            let more = self.requests(caller, row, call)?;
+            placed |= row.meaning != "glob" && !more.is_empty();
+            asked.extend(more);
         }
         let nothing = known.iter().all(|row| row.meaning == "none" || row.meaning.starts_with("provider "));
-        if asked.is_empty() && known.iter().any(|row| row.argument == ".") {
-            asked.push(Request::resolved_path(
-                Capability::FsRead,
-                self.dir.to_path_buf(),
-                self.dir.to_path_buf(),
-            ));
+        // A search that is told no place starts where the client works, whatever else its patterns name.
+        if !placed && known.iter().any(|row| row.argument == ".") && self.stays(caller, &known, call)? {
+            asked.push(at(Capability::FsRead, self.dir));
         }
         if asked.is_empty() && !nothing {
             let names: Vec<&str> = known.iter().map(|row| row.argument).collect();
@@ -102,6 +101,15 @@ impl Judge<'_> {
         Ok(Verdict::Silent)
     }
 
+    /// Whether some pattern of a call does not say where it looks, or there is none.
+    fn stays(&self, caller: Caller<'_>, known: &[HookTool], call: &Call<'_>) -> Result<bool, Box<Denial>> {
+        let mut patterns = Vec::new();
+        for row in known.iter().filter(|row| row.meaning == "glob") {
+            patterns.extend(self.texts(caller, row.argument, &call.input)?);
+        }
+        Ok(patterns.is_empty() || patterns.iter().any(|pattern| glob::place(pattern).is_none()))
+    }
+
     /// What an argument asks for.
     fn requests(
         &self,
@@ -109,6 +117,9 @@ impl Judge<'_> {
         row: &HookTool,
         call: &Call<'_>,
     ) -> Result<Vec<Request>, Box<Denial>> {
+        if row.argument == "." {
+            return Ok(Vec::new());
+        }
         let texts = || self.texts(caller, row.argument, &call.input);
         Ok(match row.meaning {
             "none" | "dir" => Vec::new(),

@@ -132,6 +132,14 @@ pub fn install(text: &str, shape: Shape<'_>, change: &Change) -> Result<Installe
     Ok(Installed { text, entries: told })
 }
 
+/// Every server of a client's list.
+///
+/// # Errors
+/// A sentence about what is wrong with the file.
+pub fn listed(text: &str, shape: Shape<'_>) -> Result<Map<String, Value>, String> {
+    File::open(text, shape)?.servers()
+}
+
 /// The keys of an entry that runs a server behind sbx.
 fn wrapped(name: &str, server: &Value, sbx: &str, agent: &str) -> Result<Map<String, Value>, Outcome> {
     let Some(command) = server["command"].as_str() else {
