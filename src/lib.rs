@@ -27,6 +27,7 @@ pub mod cli;
 pub mod decide;
 pub mod doctor;
 pub mod hands;
+pub mod hook;
 pub mod manifest;
 pub mod mcp;
 pub mod net;

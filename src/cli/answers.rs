@@ -400,9 +400,18 @@ pub(super) fn mcp_pins() -> Value {
 
 /// What `sbx mcp install` answers.
 pub(super) fn mcp_install() -> Value {
-    let server = object([
+    client_file("servers")
+}
+
+pub(super) fn hook_install() -> Value {
+    client_file("hooks")
+}
+
+/// What became of a client's file, and of what is listed in it.
+fn client_file(what: &'static str) -> Value {
+    let entry = object([
         ("name", text()),
-        ("change", json!({ "enum": ["added", "changed", "same", "skipped"] })),
+        ("change", json!({ "enum": ["added", "changed", "same", "removed", "skipped"] })),
         ("why", text_or_null()),
     ]);
     object([
@@ -410,7 +419,7 @@ pub(super) fn mcp_install() -> Value {
         ("file", text()),
         ("written", flag()),
         ("backup", text_or_null()),
-        ("servers", list(server)),
+        (what, list(entry)),
         ("text", text_or_null()),
     ])
 }

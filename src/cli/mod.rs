@@ -5,6 +5,7 @@ mod answers;
 mod audit;
 mod authority;
 mod check;
+mod client_file;
 mod docs;
 mod doctor;
 mod edit;
@@ -15,10 +16,12 @@ mod explain;
 mod fence;
 mod fs;
 mod hand;
+mod hook;
 mod mcp;
 mod new;
 mod offers;
 mod quick;
+mod registered;
 mod risk;
 mod schema;
 mod tools;
@@ -91,6 +94,9 @@ enum Command {
     /// Stand between clients and servers of the Model Context Protocol.
     #[command(subcommand)]
     Mcp(mcp::Mcp),
+    /// Answer clients that ask before a tool runs.
+    #[command(subcommand)]
+    Hook(hook::Hook),
     /// Print JSON Schemas of what sbx reads and writes.
     Schema(schema::Schema),
     /// Print shell completions.
@@ -173,6 +179,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Tools(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),
         Command::Mcp(command) => command.run(ui),
+        Command::Hook(command) => command.run(ui),
         Command::Schema(command) => command.run(ui),
         Command::Completions(command) => command.run(ui),
         Command::Man(command) => command.run(ui),

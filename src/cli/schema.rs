@@ -68,6 +68,8 @@ pub(super) enum What {
     McpPins,
     /// An answer of `sbx mcp install`.
     McpInstall,
+    /// An answer of `sbx hook install`.
+    HookInstall,
     /// An answer of `sbx tools list`; that of `show` is one of its rows.
     Tools,
     /// An answer of `sbx tools validate`.
@@ -118,6 +120,7 @@ pub(super) fn schema(what: What) -> Value {
         What::ProviderTools => titled("sbx provider tools", answers::provider_tools()),
         What::McpPins => titled("sbx mcp pins", answers::mcp_pins()),
         What::McpInstall => titled("sbx mcp install", answers::mcp_install()),
+        What::HookInstall => titled("sbx hook install", answers::hook_install()),
         What::Tools => titled("sbx tools", answers::tools()),
         What::ToolProblems => titled("sbx tool problems", answers::tool_problems()),
         What::ToolRun => titled("sbx tool run", answers::tool_run(denial())),

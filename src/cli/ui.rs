@@ -73,6 +73,15 @@ impl Ui {
         write_out(&format!("{value:#}"))
     }
 
+    /// Prints a line for a machine as it is.
+    ///
+    /// # Errors
+    /// When it could not be written, also because nobody reads any more.
+    pub fn answer_raw(&self, line: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{line}").and_then(|()| out.flush())
+    }
+
     /// Prints a line of an answer that has no end of its own.
     ///
     /// # Errors

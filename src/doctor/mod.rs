@@ -3,12 +3,14 @@
 //! Answers for facts about this machine, backends really tried, records, own files; each finding with its fix. It
 //! leaves printing to `cli`. Invariant: examining changes nothing; only [`fix`] does, and only to less.
 
+mod clients;
 mod files;
 mod finding;
 mod host;
 mod record;
 mod trial;
 
+pub use clients::{Registered, What, clients};
 pub use files::{files, fix};
 pub use finding::{Finding, Level};
 pub use host::{BwrapFacts, HostFacts};

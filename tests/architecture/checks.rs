@@ -12,7 +12,7 @@ const LEVELS: &[&[&str]] = &[
     &["plan", "audit"],
     &["run", "net", "learn", "doctor"],
     &["hands"],
-    &["mcp", "cli"],
+    &["mcp", "hook", "cli"],
 ];
 
 /// Files that are one long table, by name.

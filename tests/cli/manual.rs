@@ -73,6 +73,7 @@ fn the_short_help_is_one_screen() {
           tools           Name commands with checked values, and run them or leave them running
           provider-tools  Show what an agent may be given on the model provider's side
           mcp             Stand between clients and servers of the Model Context Protocol
+          hook            Answer clients that ask before a tool runs
           schema          Print JSON Schemas of what sbx reads and writes
           completions     Print shell completions
           man             Print the manual
