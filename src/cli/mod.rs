@@ -17,9 +17,11 @@ mod mcp;
 mod new;
 mod offers;
 mod quick;
+mod report;
 mod risk;
 mod schema;
 mod tools;
+mod tree;
 mod ui;
 mod why;
 
@@ -75,6 +77,8 @@ enum Command {
     /// Show, count and verify what happened.
     #[command(subcommand)]
     Audit(audit::Audit),
+    /// Show what agents may do, what they did and what changed, as a page or as text.
+    Report(report::Report),
     /// List skills, or say what one still needs.
     #[command(subcommand)]
     Skills(offers::Skills),
@@ -160,6 +164,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Why(command) => command.run(ui),
         Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),
+        Command::Report(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
         Command::Tools(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),
