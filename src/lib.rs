@@ -34,6 +34,7 @@ pub mod net;
 pub mod plan;
 pub mod policy;
 pub mod profile;
+pub mod report;
 pub mod risk;
 pub mod run;
 pub mod text;

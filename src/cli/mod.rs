@@ -22,9 +22,11 @@ mod new;
 mod offers;
 mod quick;
 mod registered;
+mod report;
 mod risk;
 mod schema;
 mod tools;
+mod tree;
 mod ui;
 mod why;
 
@@ -83,6 +85,8 @@ enum Command {
     /// Show, count and verify what happened.
     #[command(subcommand)]
     Audit(audit::Audit),
+    /// Show what agents may do, what they did and what changed, as a page or as text.
+    Report(report::Report),
     /// List skills, or say what one still needs.
     #[command(subcommand)]
     Skills(offers::Skills),
@@ -175,6 +179,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Fs(command) => command.run(ui),
         Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),
+        Command::Report(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
         Command::Tools(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),
