@@ -17,15 +17,18 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) fn offers(scene: &Scene) -> Vec<Offer> {
     let offered: Vec<&str> = hands::offered(scene.policy()).iter().map(|tool| tool.name).collect();
     let offer = |tool: Tool| {
-        let withheld =
-            if offered.contains(&tool.name) { None } else { absent(scene, tool.name, tool.capabilities) };
+        let withheld = match offered.contains(&tool.name) {
+            true => None,
+            // What is held and still not offered cannot be done here, and is not shown.
+            false => Some(absent(scene, tool.name, tool.capabilities)?),
+        };
         let hints = Hints {
             read_only: tool.annotations.read_only,
             destructive: tool.annotations.destructive,
             idempotent: tool.annotations.idempotent,
             open_world: tool.annotations.open_world,
         };
-        Offer {
+        Some(Offer {
             hints,
             requires: tool.capabilities.iter().map(|takes| takes.name().to_owned()).collect(),
             risk: tool.capabilities.iter().map(|takes| Capability::risk(*takes)).max().unwrap_or(Risk::Low),
@@ -33,9 +36,9 @@ pub(super) fn offers(scene: &Scene) -> Vec<Offer> {
             withheld,
             ..Offer::looking(tool.name, tool.title, tool.description, tool.input_schema)
                 .answering(tool.output_schema)
-        }
+        })
     };
-    hands::all().into_iter().map(offer).collect()
+    hands::all().into_iter().filter_map(offer).collect()
 }
 
 pub(super) fn call(call: &Call<'_>) -> Reply {
