@@ -182,8 +182,15 @@ fn seeds() -> Vec<Vec<u8>> {
     let shipped = BUILTIN_AGENTS.iter().chain(FILES).map(|(_, text)| (*text).to_owned());
     let shell = [include_str!("risk/dangerous.txt"), include_str!("risk/harmless.txt")];
     let lines = shell.iter().flat_map(|text| text.lines()).step_by(9).map(|line| line.replace("\\n", "\n"));
+    let calls = [
+        r#"{"hook_event_name":"PreToolUse","cwd":"/w","tool_name":"Bash","tool_input":{"command":"ls 'a b'"}}"#,
+        r#"{"hook_event_name":"preToolUse","workspace_roots":["/w"],"tool_name":"Shell","tool_input":"{\"command\":\"ls\"}"}"#,
+        "*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch\n",
+        "rg -n \"a b\" --x=y 'c'",
+    ];
     let nasty = ["[".repeat(3000), "{a: ".repeat(700), "- ".repeat(2000), "a: &x [*x]\n".to_owned()];
-    let mut texts: Vec<String> = shipped.chain(nasty).chain(lines).chain(vector_texts()).collect();
+    let mut texts: Vec<String> =
+        shipped.chain(nasty).chain(calls.map(str::to_owned)).chain(lines).chain(vector_texts()).collect();
     let records: Vec<String> =
         texts.iter().filter(|text| text.contains("capabilities:")).map(|text| in_front(text)).collect();
     texts.extend(records);
@@ -235,4 +242,5 @@ smoke! {
     tools_are_read_or_refused tool_definition
     values_stay_whole tool_value
     shell_text_is_read_or_refused risk
+    hooks_read_calls_and_quote_commands hook
 }

@@ -4,6 +4,7 @@
 //! one another and with a slow one, edits mean what they say, output is bounded by the input.
 
 use sbx::capability::{CommandPattern, Host, HostPattern, Spec, Target, matches_segment, split_list};
+use sbx::hook::{Client, files_of_patch, plain_words, quote, reads, unquote};
 use sbx::manifest::{EditError, RiskSettings, grant, parse_spec, revoke, split};
 use sbx::policy::covers_grant;
 use sbx::risk::{Context, RuleSet, Scene, assess, prove};
@@ -307,4 +308,44 @@ pub fn risk(data: &[u8]) {
     let proof = prove(&policy, &text, &scene);
     let starts = proof.steps.iter().any(|step| step.capability.name().starts_with("proc."));
     assert!(!starts || !proof.holds());
+}
+
+/// What the risk layer's reader of shell takes a line for, when that is certain.
+fn read_as_shell(line: &str) -> Option<Vec<String>> {
+    let (scene, rules) = (Scene::new("/home/u").at("/home/u/app"), RuleSet::builtin());
+    let found = assess(line, &scene, &rules, &RiskSettings::default(), &Context::default()).to_json();
+    let words: Vec<Vec<String>> = serde_json::from_value(found["argv"].clone()).unwrap_or_default();
+    let certain = found["opaque"] == false && found["code"] != "command_not_understood";
+    words.into_iter().next().filter(|_| certain)
+}
+
+/// A hook's input and what is made of commands: read or refused, quoted and read back, and never two words.
+pub fn hook(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    for client in Client::ALL {
+        let read = reads(client, &text);
+        assert!(
+            !read || serde_json::from_str::<serde_json::Value>(&text).is_ok(),
+            "{client} reads what is not JSON"
+        );
+    }
+    let quoted = quote(&text);
+    assert_eq!(unquote(&quoted).as_deref(), Some(text.as_ref()));
+    let legible = !text.contains(|c: char| c.is_control() && c != '\n');
+    if let Some(words) = read_as_shell(&format!("echo {quoted}")).filter(|_| legible) {
+        assert_eq!(words, ["echo", text.as_ref()], "{quoted}");
+    }
+    if let Some(said) = unquote(&text) {
+        assert_eq!(quote(&said), text);
+    }
+    if let Some(words) = plain_words(&text) {
+        let read = read_as_shell(&text);
+        assert!(
+            read.as_ref().is_none_or(|read| *read == words),
+            "{text:?} is {words:?}, and a shell reads {read:?}"
+        );
+    }
+    for (_, file) in files_of_patch(&text).unwrap_or_default() {
+        assert!(!file.is_empty() && text.contains(file));
+    }
 }

@@ -44,6 +44,9 @@ impl Launch {
 pub(super) struct Fence {
     #[command(flatten)]
     pub(super) who: Who,
+    /// What `$PROJECT` means, whatever the working directory is.
+    #[arg(long, value_name = "DIR")]
+    pub(super) project: Option<PathBuf>,
     /// Write the exact outcome as one JSON line to this descriptor.
     #[arg(long, value_name = "N")]
     status_fd: Option<RawFd>,
@@ -145,7 +148,7 @@ impl Fence {
         stdio: Stdio,
     ) -> Result<u8, CliError> {
         // The program ends with the launch; taking all this apart first would only delay its end.
-        let setting = ManuallyDrop::new(Setting::from_env()?);
+        let setting = ManuallyDrop::new(Setting::in_project(self.project.as_deref())?);
         let agent = ManuallyDrop::new(setting.agent(&self.who.agent)?);
         let backend = self.who.backend(&setting)?;
         let accepted = self.who.accepted()?;

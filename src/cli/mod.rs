@@ -5,6 +5,7 @@ mod answers;
 mod audit;
 mod authority;
 mod check;
+mod client_file;
 mod docs;
 mod doctor;
 mod edit;
@@ -15,13 +16,17 @@ mod explain;
 mod fence;
 mod fs;
 mod hand;
+mod hook;
 mod mcp;
 mod new;
 mod offers;
 mod quick;
+mod registered;
+mod report;
 mod risk;
 mod schema;
 mod tools;
+mod tree;
 mod ui;
 mod why;
 
@@ -80,6 +85,8 @@ enum Command {
     /// Show, count and verify what happened.
     #[command(subcommand)]
     Audit(audit::Audit),
+    /// Show what agents may do, what they did and what changed, as a page or as text.
+    Report(report::Report),
     /// List skills, or say what one still needs.
     #[command(subcommand)]
     Skills(offers::Skills),
@@ -91,6 +98,9 @@ enum Command {
     /// Stand between clients and servers of the Model Context Protocol.
     #[command(subcommand)]
     Mcp(mcp::Mcp),
+    /// Answer clients that ask before a tool runs.
+    #[command(subcommand)]
+    Hook(hook::Hook),
     /// Print JSON Schemas of what sbx reads and writes.
     Schema(schema::Schema),
     /// Print shell completions.
@@ -169,10 +179,12 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Fs(command) => command.run(ui),
         Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),
+        Command::Report(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
         Command::Tools(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),
         Command::Mcp(command) => command.run(ui),
+        Command::Hook(command) => command.run(ui),
         Command::Schema(command) => command.run(ui),
         Command::Completions(command) => command.run(ui),
         Command::Man(command) => command.run(ui),

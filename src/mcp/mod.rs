@@ -6,7 +6,6 @@
 
 mod arguments;
 mod flight;
-
 mod gate;
 mod inquiry;
 pub mod install;
@@ -21,11 +20,13 @@ mod session;
 mod watch;
 mod wrap;
 
+pub(crate) use arguments::Caller;
 pub use gate::{Gate, Passage, Teller, denial_result};
 pub use inquiry::{InquiryError, inquire};
 pub use pins::{LockError, LockFile, Pins, keep as keep_pins, pinned_part};
 pub use recorder::Recorder;
 pub use resolve::{ResolveError, Resolved, World, resolve};
+pub(crate) use rules::chain;
 pub use rules::{Origin, Pinned, Rules};
 pub use session::{Session, SessionError};
 pub use wrap::{WrapError, decline};

@@ -6,7 +6,7 @@
 use super::authority::Authority;
 use super::bounds;
 use super::issuer;
-use super::names::Stub;
+use super::names::{Datagrams, Stub};
 use super::outer_proxy::OuterProxy;
 use super::relay::both;
 use super::report::Report;
@@ -21,7 +21,7 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore};
 
 /// Serves the network of one launch.
@@ -205,8 +205,7 @@ fn start(service: Arc<Service>, doors: Doors, published: Vec<TcpListener>) -> io
         elsewhere,
     );
     for socket in doors.names {
-        socket.set_nonblocking(true)?;
-        tokio::spawn(stub.clone().serve(UdpSocket::from_std(socket)?));
+        tokio::spawn(stub.clone().serve(Datagrams::new(socket)?));
     }
     let name_slots = Arc::new(Semaphore::new(bounds::NAME_STREAMS));
     for listener in doors.name_streams {

@@ -4,6 +4,7 @@
 
 mod builtin;
 mod evaluators;
+mod hook;
 mod hosts;
 mod mcp;
 mod protected;
@@ -17,6 +18,7 @@ mod trust;
 
 pub use builtin::{BUILTIN_AGENTS, FILES, File, RISK_RULES, agent};
 pub use evaluators::{Evaluation, Evaluator, evaluator};
+pub use hook::{HookClient, HookTool, hook_clients, hook_tool};
 pub use hosts::is_public_suffix;
 pub use mcp::{McpAction, McpClient, McpLauncher, McpPreset, mcp_clients, mcp_launchers, mcp_needs};
 pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};

@@ -10,9 +10,9 @@ const LEVELS: &[&[&str]] = &[
     &["policy"],
     &["decide", "tool", "risk"],
     &["plan", "audit"],
-    &["run", "net", "learn", "doctor"],
+    &["run", "net", "learn", "doctor", "report"],
     &["hands"],
-    &["mcp", "cli"],
+    &["mcp", "hook", "cli"],
 ];
 
 /// Files that are one long table, by name.

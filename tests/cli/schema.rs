@@ -24,11 +24,13 @@ const KINDS: &[&str] = &[
     "audit-events",
     "audit-stats",
     "audit-verdict",
+    "report",
     "skills",
     "skill-check",
     "provider-tools",
     "mcp-pins",
     "mcp-install",
+    "hook-install",
     "tools",
     "tool-problems",
     "tool-run",
@@ -292,6 +294,8 @@ fn an_installation_answers_by_its_schema() {
         "x",
     ]);
     check(&schema(&env, "mcp-install"), &answer, true);
+    let answer = env.json(&["hook", "install", "--client", "cursor", "--agent", "scout", "--json"]);
+    check(&schema(&env, "hook-install"), &answer, true);
     env.write("project/server.py", "import sys,json\nfor l in sys.stdin:\n m=json.loads(l)\n if 'id' in m: print(json.dumps({'jsonrpc':'2.0','id':m['id'],'result':{'tools':[{'name':'a'}]}}),flush=True)\n");
     let answer = env.json(&["--json", "mcp", "pin", "--agent", "builder", "--", "python3", "server.py"]);
     check(&schema(&env, "mcp-pins"), &answer, true);
