@@ -129,6 +129,18 @@ const TOOL_PIECES: &[&str] = &[
     "\n../a\n",
 ];
 
+/// Tasks for the helper, and pieces of them.
+const TASKS: &[&str] = &[
+    r#"{"op":"read","path":"L3c=","seen":{"there":[1,2],"within":null},"part":{"lines":[1,2]}}"#,
+    r#"{"op":"write","path":"L3cv/w==","seen":{"there":null,"within":[1,2]},"existing":"new","parents":true,"replace":false}"#,
+    r#"{"op":"edit","path":"L3c=","seen":{"there":null,"within":null},"edits":[{"old":"a","new":"b","all":true}],"replace":true}"#,
+    r#"{"op":"search","path":"L3c=","seen":{"there":null,"within":null},"query":{"glob":"**","pattern":"(","ignore_case":true,"most":1,"millis":1}}"#,
+    "\"op\":\"delete\",",
+    "\"directory\":1e99,",
+    "18446744073709551616",
+    "\"path\":\"!\",",
+];
+
 fn bent(seed: &[u8], seeds: &[Vec<u8>], pieces: &[&str], course: &mut Course) -> Vec<u8> {
     let mut data = seed.to_vec();
     for _ in 0..=course.next(6) {
@@ -189,6 +201,7 @@ fn seeds() -> Vec<Vec<u8>> {
         "rg -n \"a b\" --x=y 'c'",
     ];
     let nasty = ["[".repeat(3000), "{a: ".repeat(700), "- ".repeat(2000), "a: &x [*x]\n".to_owned()];
+    let nasty = nasty.into_iter().chain(TASKS.iter().map(ToString::to_string));
     let mut texts: Vec<String> =
         shipped.chain(nasty).chain(calls.map(str::to_owned)).chain(lines).chain(vector_texts()).collect();
     let records: Vec<String> =
@@ -205,6 +218,7 @@ fn in_front(text: &str) -> String {
 
 fn drive(name: &str, body: fn(&[u8])) {
     let pieces: Vec<&str> = match name {
+        "helper_task" => PIECES.iter().chain(TASKS).copied().collect(),
         name if name.starts_with("tool") => PIECES.iter().chain(TOOL_PIECES).copied().collect(),
         _ => PIECES.to_vec(),
     };
@@ -243,4 +257,5 @@ smoke! {
     values_stay_whole tool_value
     shell_text_is_read_or_refused risk
     hooks_read_calls_and_quote_commands hook
+    tasks_are_read_or_refused helper_task
 }

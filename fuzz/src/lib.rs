@@ -349,3 +349,15 @@ pub fn hook(data: &[u8]) {
         assert!(!file.is_empty() && text.contains(file));
     }
 }
+
+/// Tasks for the helper that works behind an agent's fence: any bytes are read or refused, and what is read is written
+/// the same.
+pub fn helper_task(data: &[u8]) {
+    sbx::hands::read_tasks(data);
+    // Few bytes are lengths that fit; so the same as a head, alone and with a body.
+    let length = |part: &[u8]| u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes();
+    for (head, body) in [(data, &[][..]), (data, data)] {
+        let message = [&length(head)[..], &length(body), head, body].concat();
+        assert!(sbx::hands::read_tasks(&message) <= 1);
+    }
+}

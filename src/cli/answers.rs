@@ -2,6 +2,7 @@
 
 use super::schema::{place, strings};
 use crate::capability::{CATALOG, Risk};
+use crate::hands::{self, FaultCode};
 use crate::text::Code;
 use crate::tool::ToolCode;
 use serde_json::{Map, Value, json};
@@ -479,4 +480,17 @@ fn client_file(what: &'static str) -> Value {
         (what, list(entry)),
         ("text", text_or_null()),
     ])
+}
+
+/// Any operation's answer, the denial or the fault.
+pub(super) fn operation(denial: Value) -> Value {
+    let codes: Vec<&str> = FaultCode::ALL.iter().map(|code| code.name()).collect();
+    let fault = object([
+        ("is_error", json!({ "const": true })),
+        ("code", json!({ "enum": codes })),
+        ("message", text()),
+        ("hint", text_or_null()),
+    ]);
+    let done = hands::all().into_iter().map(|tool| tool.output_schema);
+    json!({ "anyOf": done.chain([denial, fault]).collect::<Vec<_>>() })
 }
