@@ -65,8 +65,14 @@ pub(super) fn call(call: &Call<'_>) -> Reply {
     }
 }
 
-/// The content of a file that is text, which a model reads better as it is.
+/// The content of a file or of an answer that is text, which a model reads better as it is.
 fn read(value: &Value) -> Option<String> {
-    let content = value.get("content")?.as_str()?;
-    (value["encoding"] == "utf-8").then(|| content.to_owned())
+    if value["encoding"] != "utf-8" {
+        return None;
+    }
+    match (value["content"].as_str(), value["body"].as_str()) {
+        (Some(content), _) => Some(content.to_owned()),
+        (None, Some(body)) => Some(format!("{} {}\n\n{body}", value["status"], value["url"].as_str()?)),
+        (None, None) => None,
+    }
 }
