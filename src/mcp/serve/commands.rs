@@ -6,9 +6,10 @@ use super::offer::{Hints, Offer, Reply};
 use super::scene::Scene;
 use super::sets::{Call, absent};
 use crate::capability::Capability;
-use crate::decide::{Decision, Denial, Request};
+use crate::decide::{Decision, Denial, Request, decide};
 use crate::manifest::Limits;
 use crate::plan::Invocation;
+use crate::policy::Policy;
 use crate::run::tools::place;
 use crate::run::{Live, Ran, RunError, judge, outcome_json, refused, run_until};
 use sbx_platform::End;
@@ -16,6 +17,8 @@ use sbx_platform::plan::Stdio;
 use serde_json::{Value, json};
 use std::time::Duration;
 
+/// Their names.
+pub(super) const NAMES: &[&str] = &[EXEC, EVAL];
 const EXEC: &str = "exec";
 const EVAL: &str = "eval";
 /// How long a command may take when nobody says.
@@ -89,12 +92,14 @@ fn run(call: &Call<'_>) -> Result<Reply, Box<Denial>> {
         Request::eval(text).map_err(|error| arguments.wrong(first, &error.to_string()))?
     };
     let wall = Some(arguments.seconds("timeout_seconds", TIMEOUT)?);
-    let cwd = arguments.directory("cwd", &place(scene.policy(), &scene.cwd))?;
-    let request = request.in_dir(&cwd).by_tool(call.name);
+    let (asked, cwd) = arguments.directory("cwd", &place(scene.policy(), &scene.cwd))?;
+    let request = request.by_tool(call.name);
+    let (request, as_asked) = (request.clone().in_dir(&cwd), request.in_dir(asked));
     let policy = scene.policy().within(&Limits { wall, ..Limits::default() });
     let permit = match judge(&policy, &cwd, &request) {
         Ok(Decision::Allow(permit)) => permit,
-        Ok(Decision::Deny(denial)) => return Err(denial),
+        // Where a link leads that the agent may not see is not told.
+        Ok(Decision::Deny(denial)) => return Err(denied(&policy, &as_asked).unwrap_or(denial)),
         Err(error) => return Ok(Reply::failed(error.to_string())),
     };
     let invocation =
@@ -108,6 +113,14 @@ fn run(call: &Call<'_>) -> Result<Reply, Box<Denial>> {
         }
         Err(error) => not_run(&error),
     })
+}
+
+/// The denial of a request by the agent's grants, if there is one.
+fn denied(policy: &Policy, request: &Request) -> Option<Box<Denial>> {
+    match decide(policy, request) {
+        Decision::Allow(_) => None,
+        Decision::Deny(denial) => Some(denial),
+    }
 }
 
 fn not_run(error: &RunError) -> Reply {
