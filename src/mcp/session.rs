@@ -14,10 +14,12 @@ use crate::decide::{Decision, Denial, DenialCode, Permit, Request, decide};
 use crate::plan::Invocation;
 use crate::run::{Live, RunError, Started, exit_status, outcome_json, start};
 use crate::tool::unmet;
+use sbx_platform::path::resolve;
 use sbx_platform::report::Verb;
 use sbx_platform::{Backend, End, Outcome, Pipe, Signals};
 use serde_json::{Value, json};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What is to be wrapped, and how.
@@ -145,8 +147,16 @@ impl Session {
         log.record(Event::new("mcp", rules.policy.agent(), event)).map_err(SessionError::Audit)?;
         let invocation = Invocation::new(sbx_platform::ids())
             .accepting(self.accepted.clone())
-            .entry(self.resolved.entry.clone());
+            .entry(self.resolved.entry.clone())
+            .protecting(self.deciding(rules));
         Ok(start(&permit, &invocation, self.backend, &Live, stdio, log)?)
+    }
+
+    /// The files that decide which calls pass; the server must not have a say in them.
+    fn deciding(&self, rules: &Rules) -> Vec<PathBuf> {
+        let pins = rules.pins.as_ref().map(|pinned| &pinned.file);
+        let files = self.origin.allowlist.iter().chain(pins);
+        files.map(|file| resolve(file).unwrap_or_else(|_| file.clone())).collect()
     }
 
     /// The permit for the command as typed, or for what it comes to.

@@ -6,16 +6,20 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where `scripts/test` has put the peers; without them these tests say what they did not do.
-fn peers() -> Option<PathBuf> {
-    let dir = std::env::var_os("SBX_TEST_MCP").map(PathBuf::from).filter(|dir| dir.is_dir());
-    if dir.is_none() {
-        let _ = writeln!(
-            std::io::stderr(),
-            "NOT RUN: there are no MCP peers; `scripts/test install_mcp_peers` installs them, SBX_TEST_MCP names where"
-        );
+/// Where `scripts/test` has put the peers. Whoever wants to do without them says so: `SBX_TEST_MCP=none`.
+pub(crate) fn peers() -> Option<PathBuf> {
+    let named = std::env::var_os("SBX_TEST_MCP").unwrap_or_default();
+    if named == "none" {
+        let _ = writeln!(std::io::stderr(), "NOT RUN: SBX_TEST_MCP is none");
+        return None;
     }
-    dir
+    let dir = PathBuf::from(named);
+    assert!(
+        dir.join("npm/node_modules").is_dir() && dir.join("py/bin").is_dir(),
+        "there are no MCP peers in SBX_TEST_MCP={}: `scripts/test install_mcp_peers` installs them; SBX_TEST_MCP=none does without",
+        dir.display()
+    );
+    Some(dir)
 }
 
 /// A server, the calls that are tried on it, and what an agent needs to run it.
