@@ -1,6 +1,7 @@
 //! The gateway for MCP servers: the gate by itself, the streams around it, and real clients and servers.
 //!
-//! Real peers are found below the directory named by `SBX_TEST_MCP`, which `scripts/test` makes; `none` does without them.
+//! Real peers are found below the directory named by `SBX_TEST_MCP`, which `scripts/test` makes. Without them the tests
+//! that need them fail, unless `SBX_TEST_WITHOUT_MCP_PEERS` is set.
 
 #![expect(unreachable_pub, reason = "the support module is shared by several test programs")]
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not have should stop it")]

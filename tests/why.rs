@@ -129,6 +129,8 @@ fn the_answer_says_both_and_the_status_tells() {
             && shown.ends_with("[exit 1]\n"),
         "{shown}"
     );
+    let shown = env.sbx(&["why", "--agent", "w", "fs.read", "/etc/passwd"]);
+    assert!(shown.contains("they differ, as they should: every process has such a file"), "{shown}");
     let shown = env.sbx(&["why", "--agent", "w", "fs.read", &path("work/nothing")]);
     assert!(shown.contains("tried    not: there is nothing at"), "{shown}");
     std::fs::remove_dir_all(dir).expect("removed");

@@ -107,14 +107,71 @@ pub(super) fn explanation() -> Value {
         ("place", place()),
         ("narrowed_to", text_or_null()),
     ]);
-    object([
+    let mut schema = object([
         ("agent", text()),
         ("file", text()),
         ("levels", list(level)),
         ("root", text_or_null()),
         ("grants", grants()),
         ("hash", json!({ "type": "string", "pattern": "^sha256:[0-9a-f]{64}$" })),
+    ]);
+    // Only with --tree.
+    schema["properties"]["tree"] = json!({ "type": "array", "items": { "$ref": "#/$defs/node" } });
+    schema["$defs"] = json!({ "node": node() });
+    schema
+}
+
+/// A node of the tree of authority.
+fn node() -> Value {
+    object([
+        ("label", text()),
+        ("detail", text()),
+        ("risk", risk()),
+        ("marks", strings()),
+        ("place", place()),
+        ("children", json!({ "type": "array", "items": { "$ref": "#/$defs/node" } })),
     ])
+}
+
+pub(super) fn report() -> Value {
+    let count = || json!({ "type": "integer", "minimum": 0 });
+    let agent = object([
+        ("name", text()),
+        ("from", json!({ "enum": ["path", "user", "built-in", "project"] })),
+        ("trusted", flag()),
+        ("description", text()),
+        ("file", text()),
+        ("error", text_or_null()),
+        ("tree", json!({ "type": "array", "items": { "$ref": "#/$defs/node" } })),
+        ("launches", count()),
+        ("denied", count()),
+    ]);
+    let slot = object([("begins", text()), ("launches", count()), ("denied", count()), ("other", count())]);
+    let refusal = object([
+        ("time", text()),
+        ("agent", text()),
+        ("kind", text()),
+        ("message", text()),
+        ("suggested_grant", text_or_null()),
+    ]);
+    let change = object([("text", text()), ("risk", risk()), ("covered", flag())]);
+    let difference = object([
+        ("old", text()),
+        ("new", text()),
+        ("direction", json!({ "enum": ["same", "wider", "narrower", "wider and narrower"] })),
+        ("added", list(change.clone())),
+        ("removed", list(change)),
+        ("kept", count()),
+    ]);
+    let mut schema = object([
+        ("time", text()),
+        ("agents", list(agent)),
+        ("activity", object([("since", text()), ("slots", list(slot)), ("refusals", list(refusal))])),
+        ("damaged", count()),
+        ("difference", json!({ "oneOf": [{ "type": "null" }, difference] })),
+    ]);
+    schema["$defs"] = json!({ "node": node() });
+    schema
 }
 
 pub(super) fn why(denial: Value) -> Value {

@@ -3,9 +3,9 @@
 use super::fence::{Who, explain};
 use super::{CliError, Exit, Ui};
 use crate::audit::Sink;
-use crate::decide::{Decision, Denial, Request, decide};
+use crate::decide::{Decision, Denial, Request};
 use crate::plan::Invocation;
-use crate::run::{Agent, Ran, Setting, audit, denied, exit_status, outcome_json, refused, risk_denial, run};
+use crate::run::{Agent, Ran, Setting, audit, denied, exit_status, judge, outcome_json, refused, run};
 use clap::{Args, Subcommand};
 use sbx_platform::End;
 use sbx_platform::plan::Stdio;
@@ -155,14 +155,7 @@ impl Fence {
         self.check_descriptors()?;
         let request = ask(&agent)?.in_dir(self.who.directory(&setting));
         let log = audit(&setting);
-        let decision = match decide(&agent.policy, &request) {
-            Decision::Allow(permit) => match risk_denial(&agent.policy, &setting.facts.cwd, &request)? {
-                Some(denial) => Decision::Deny(Box::new(denial)),
-                None => Decision::Allow(permit),
-            },
-            denied @ Decision::Deny(_) => denied,
-        };
-        let permit = match decision {
+        let permit = match judge(&agent.policy, &setting.facts.cwd, &request)? {
             Decision::Allow(permit) => permit,
             Decision::Deny(denial) => {
                 // A refusal stands whether or not it can be recorded.

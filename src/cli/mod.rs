@@ -14,15 +14,19 @@ mod exec;
 mod exit;
 mod explain;
 mod fence;
+mod fs;
+mod hand;
 mod hook;
 mod mcp;
 mod new;
 mod offers;
 mod quick;
 mod registered;
+mod report;
 mod risk;
 mod schema;
 mod tools;
+mod tree;
 mod ui;
 mod why;
 
@@ -73,11 +77,16 @@ enum Command {
     Risk(risk::Risk),
     /// Ask whether an agent may do something, and try it in its sandbox.
     Why(why::Why),
+    /// Do an agent's file operations behind its fence.
+    #[command(subcommand)]
+    Fs(fs::Fs),
     /// Find out what works here, what does not, and what to do about it.
     Doctor(doctor::Doctor),
     /// Show, count and verify what happened.
     #[command(subcommand)]
     Audit(audit::Audit),
+    /// Show what agents may do, what they did and what changed, as a page or as text.
+    Report(report::Report),
     /// List skills, or say what one still needs.
     #[command(subcommand)]
     Skills(offers::Skills),
@@ -105,6 +114,9 @@ enum Command {
 pub fn main() -> ExitCode {
     sbx_platform::take_over(std::env::args_os());
     if let Some(exit) = crate::run::act(std::env::args_os()) {
+        return exit;
+    }
+    if let Some(exit) = crate::hands::serve(std::env::args_os()) {
         return exit;
     }
     let Cli { style, command } = match parse() {
@@ -164,8 +176,10 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Explain(command) => command.run(ui),
         Command::Risk(command) => command.run(ui),
         Command::Why(command) => command.run(ui),
+        Command::Fs(command) => command.run(ui),
         Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),
+        Command::Report(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
         Command::Tools(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),

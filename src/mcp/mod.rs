@@ -17,6 +17,7 @@ mod recorder;
 mod resolve;
 mod results;
 mod rules;
+pub mod serve;
 mod session;
 mod watch;
 mod wrap;

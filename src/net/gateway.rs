@@ -6,7 +6,7 @@
 use super::authority::Authority;
 use super::bounds;
 use super::issuer;
-use super::names::Stub;
+use super::names::{Datagrams, Stub};
 use super::outer_proxy::OuterProxy;
 use super::relay::both;
 use super::report::Report;
@@ -21,7 +21,7 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore};
 
 /// Serves the network of one launch.
@@ -95,14 +95,7 @@ impl Gateway {
     pub fn new(policy: &Policy, settings: Settings) -> io::Result<Self> {
         let listen = &policy.sections().listen;
         let authority = Authority::new(policy);
-        let outer_proxy = match &settings.outer_proxy {
-            None => None,
-            Some((url, without)) => {
-                let unreadable =
-                    || io::Error::new(io::ErrorKind::InvalidInput, "the proxy is not `http://host:port`");
-                Some(OuterProxy::parse(url, without).ok_or_else(unreadable)?)
-            }
-        };
+        let outer_proxy = further_out(&settings)?;
         let secrets = Secrets(settings.secrets);
         let issuer =
             if needs_issuer(policy, &secrets) { Some(Arc::new(issuer::Authority::new()?)) } else { None };
@@ -123,6 +116,13 @@ impl Gateway {
     pub fn refused(&self) -> Vec<Denial> {
         self.service.report.refusals()
     }
+}
+
+/// The proxy further out, if there is one.
+pub(super) fn further_out(settings: &Settings) -> io::Result<Option<OuterProxy>> {
+    let Some((url, without)) = &settings.outer_proxy else { return Ok(None) };
+    let unreadable = || io::Error::new(io::ErrorKind::InvalidInput, "the proxy is not `http://host:port`");
+    OuterProxy::parse(url, without).map(Some).ok_or_else(unreadable)
 }
 
 /// Listens on this machine's own address for a port of the command.
@@ -205,8 +205,7 @@ fn start(service: Arc<Service>, doors: Doors, published: Vec<TcpListener>) -> io
         elsewhere,
     );
     for socket in doors.names {
-        socket.set_nonblocking(true)?;
-        tokio::spawn(stub.clone().serve(UdpSocket::from_std(socket)?));
+        tokio::spawn(stub.clone().serve(Datagrams::new(socket)?));
     }
     let name_slots = Arc::new(Semaphore::new(bounds::NAME_STREAMS));
     for listener in doors.name_streams {

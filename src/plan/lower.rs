@@ -291,7 +291,7 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
 }
 
 /// The number a process has inside: never 0.
-const fn inside(id: u32) -> u32 {
+pub(super) const fn inside(id: u32) -> u32 {
     if id == 0 { 1000 } else { id }
 }
 
@@ -347,7 +347,7 @@ fn command(
 }
 
 /// Refuses places that would hide the fence's own parts.
-fn check_places(places: &Places, host: &dyn Host) -> Result<(), LowerError> {
+pub(super) fn check_places(places: &Places, host: &dyn Host) -> Result<(), LowerError> {
     for (path, _) in places.iter() {
         let system = host.system();
         let reserved = reserved(system)
@@ -414,11 +414,11 @@ fn required(policy: &Policy, invocation: &Invocation, plan: &Plan) -> Vec<Guaran
     Guarantee::ALL.iter().copied().filter(|guarantee| matters(guarantee) && !accepted(guarantee)).collect()
 }
 
-fn has_writable_place(plan: &Plan) -> bool {
+pub(super) fn has_writable_place(plan: &Plan) -> bool {
     plan.mounts.iter().any(|op| matches!(op, plan::MountOp::Bind { access: plan::Access::ReadWrite, .. }))
 }
 
-fn remarks(places: &Places) -> Vec<String> {
+pub(super) fn remarks(places: &Places) -> Vec<String> {
     places
         .narrower
         .iter()

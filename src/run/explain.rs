@@ -12,7 +12,8 @@ const MOST: usize = 20;
 /// Private inside, whatever stands there outside.
 const SCRATCH: &[&str] = &["/tmp", "/proc", "/dev", "/run", "/home/sbx"];
 /// Files of the system that a process sees in a version of its own.
-const MADE: &[&str] = &["/etc/passwd", "/etc/group", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
+pub(super) const MADE: &[&str] =
+    &["/etc/passwd", "/etc/group", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
 
 /// What was asked for and is not granted, each once, in the order it was asked.
 #[must_use]

@@ -5,6 +5,7 @@
 //! Invariant: nothing is changed by a trial but for an empty file that is made and taken away again.
 
 use super::acts::{Act, Tried, acting, told};
+use super::explain::MADE;
 use super::live::Live;
 use crate::capability::{Capability, Family};
 use crate::decide::{Request, Subject, decide};
@@ -199,6 +200,9 @@ fn compare(policy: &Policy, request: &Request, chosen: &Chosen, done: bool, rema
         ),
         (false, _) if reads && shown => {
             Verdict::Expected("every process is shown this part of the system, read-only".to_owned())
+        }
+        (false, _) if reads && MADE.iter().any(|made| path == Path::new(made)) => {
+            Verdict::Expected("every process has such a file, which tells of nobody but itself where one can be made".to_owned())
         }
         (false, _) if scratch => Verdict::Expected("behind the fence that is private scratch".to_owned()),
         _ => Verdict::Differ,

@@ -10,7 +10,8 @@ const LEVELS: &[&[&str]] = &[
     &["policy"],
     &["decide", "tool", "risk"],
     &["plan", "audit"],
-    &["run", "net", "learn", "doctor"],
+    &["run", "net", "learn", "doctor", "report"],
+    &["hands"],
     &["mcp", "hook", "cli"],
 ];
 

@@ -69,6 +69,7 @@ fn the_short_help_is_one_screen() {
           why             Ask whether an agent may do something, and try it in its sandbox
           doctor          Find out what works here, what does not, and what to do about it
           audit           Show, count and verify what happened
+          report          Show what agents may do, what they did and what changed, as a page or as text
           skills          List skills, or say what one still needs
           tools           Name commands with checked values, and run them or leave them running
           provider-tools  Show what an agent may be given on the model provider's side

@@ -24,6 +24,7 @@ const KINDS: &[&str] = &[
     "audit-events",
     "audit-stats",
     "audit-verdict",
+    "report",
     "skills",
     "skill-check",
     "provider-tools",

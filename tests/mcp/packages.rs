@@ -3,8 +3,7 @@
 //! The registry is a thread that serves a few files on loopback and counts how often it is asked; when it is gone, what
 //! was fetched must still start.
 
-use crate::peers::peers;
-use crate::server::{Talk, record};
+use crate::server::{Talk, peers, record};
 use crate::support::TestEnv;
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};

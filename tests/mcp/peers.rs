@@ -1,26 +1,10 @@
 //! Real clients and servers, direct and wrapped: the same but for what policy changes.
 
+use crate::server::peers;
 use crate::support::{TestEnv, source_dir};
 use serde_json::{Value, json};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// Where `scripts/test` has put the peers. Whoever wants to do without them says so: `SBX_TEST_MCP=none`.
-pub(crate) fn peers() -> Option<PathBuf> {
-    let named = std::env::var_os("SBX_TEST_MCP").unwrap_or_default();
-    if named == "none" {
-        let _ = writeln!(std::io::stderr(), "NOT RUN: SBX_TEST_MCP is none");
-        return None;
-    }
-    let dir = PathBuf::from(named);
-    assert!(
-        dir.join("npm/node_modules").is_dir() && dir.join("py/bin").is_dir(),
-        "there are no MCP peers in SBX_TEST_MCP={}: `scripts/test install_mcp_peers` installs them; SBX_TEST_MCP=none does without",
-        dir.display()
-    );
-    Some(dir)
-}
 
 /// A server, the calls that are tried on it, and what an agent needs to run it.
 struct Case {

@@ -78,19 +78,19 @@ impl Install {
         let words: Option<Vec<String>> =
             self.command.iter().map(|word| word.to_str().map(str::to_owned)).collect();
         let words = words.ok_or_else(|| CliError::new("a client's file holds only UTF-8 text"))?;
-        if words.is_empty() {
-            return Err(CliError::new("there is no server to put into the client's list")
-                .hint("add `-- SERVER ARGS…`, or --wrap-existing for those that are there"));
-        }
-        let name = self.name.clone().ok_or_else(|| {
+        let own = words.is_empty().then(|| "sbx".to_owned());
+        let name = self.name.clone().or(own).ok_or_else(|| {
             CliError::new("the server needs a name in the client's list").hint("add --name NAME")
         })?;
         if name.is_empty() || name.contains("__") {
             return Err(CliError::new(format!("`{name}` cannot be a server's name"))
                 .hint("clients put `__` between the names of server and tool"));
         }
-        let lead = ["mcp", "wrap", "--agent", &agent, "--name", &name, "--"];
-        let args = lead.into_iter().map(str::to_owned).chain(words).collect();
+        let lead: &[&str] = match words.is_empty() {
+            true => &["mcp", "serve", "--agent", &agent],
+            false => &["mcp", "wrap", "--agent", &agent, "--name", &name, "--"],
+        };
+        let args = lead.iter().map(|word| (*word).to_owned()).chain(words).collect();
         Ok(Change::Add { name: name.clone(), command, args })
     }
 }

@@ -119,7 +119,7 @@ impl Gate {
     }
 }
 
-fn is_blank(line: &[u8]) -> bool {
+pub(in crate::mcp) fn is_blank(line: &[u8]) -> bool {
     line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
 }
 

@@ -145,8 +145,11 @@ fn wrapped(name: &str, server: &Value, sbx: &str, agent: &str) -> Result<Map<Str
     let Some(command) = server["command"].as_str() else {
         return Err(Outcome::Skipped("it is not started by the client"));
     };
-    if own_words(server).is_some() {
+    if own_words(server, "wrap").is_some() {
         return Err(Outcome::Same);
+    }
+    if own_words(server, "serve").is_some() {
+        return Err(Outcome::Skipped("it is sbx itself, which fences every call"));
     }
     let args = server["args"].as_array().cloned().unwrap_or_default();
     let words = ["mcp", "wrap", "--agent", agent, "--name", name, "--", command].map(|word| json!(word));
@@ -158,17 +161,17 @@ fn wrapped(name: &str, server: &Value, sbx: &str, agent: &str) -> Result<Map<Str
 
 /// The keys of an entry as it was before sbx.
 fn unwrapped(server: &Value) -> Option<Map<String, Value>> {
-    let words = own_words(server)?;
+    let words = own_words(server, "wrap")?;
     let at = words.iter().position(|word| word == "--")?;
     let (command, args) = words[at + 1..].split_first()?;
     Some(Map::from_iter([("command".to_owned(), command.clone()), ("args".to_owned(), json!(args))]))
 }
 
-/// The words of an entry that runs `sbx mcp wrap`.
-fn own_words(server: &Value) -> Option<&[Value]> {
+/// The words of an entry that runs `sbx mcp` and this.
+fn own_words<'s>(server: &'s Value, what: &str) -> Option<&'s [Value]> {
     let program = server["command"].as_str()?.rsplit('/').next()?;
     let words = server["args"].as_array()?;
-    let starts = words.first() == Some(&json!("mcp")) && words.get(1) == Some(&json!("wrap"));
+    let starts = words.first() == Some(&json!("mcp")) && words.get(1) == Some(&json!(what));
     (program == "sbx" && starts).then_some(words)
 }
 
