@@ -5,6 +5,7 @@
 //! Invariant: nothing that comes over the protocol can change what is allowed.
 
 mod arguments;
+mod attaching;
 mod call;
 mod flight;
 mod gate;
@@ -13,7 +14,6 @@ pub mod install;
 mod listing;
 mod pins;
 pub mod protocol;
-mod recorder;
 mod resolve;
 mod results;
 mod rules;
@@ -26,7 +26,6 @@ pub(crate) use arguments::Caller;
 pub use gate::{Gate, Passage, Teller};
 pub use inquiry::{InquiryError, inquire};
 pub use pins::{LockError, LockFile, Pins, keep as keep_pins, pinned_part};
-pub use recorder::Recorder;
 pub use resolve::{ResolveError, Resolved, World, resolve};
 pub use results::denial_result;
 pub(crate) use rules::chain;

@@ -3,8 +3,8 @@
 //! Answers for the order of things: rules, requirements, pins, the decision, the launch, the streams, the end.
 //! Invariant: a server is started only by a permit, and everything it does is recorded under its name.
 
+use super::attaching::Attaching;
 use super::gate::{Gate, Teller};
-use super::recorder::{Attaching, Recorder};
 use super::resolve::Resolved;
 use super::rules::{Origin, Rules};
 use super::watch::Watch;
@@ -101,9 +101,7 @@ impl Session {
         let told_of: Arc<dyn Sink> = attaching.clone();
         let Started { child, network, .. } =
             self.launch(&rules, [Pipe::New, Pipe::New, Pipe::Inherit], &told_of)?;
-        let recorder = Arc::new(Recorder::start(Arc::clone(&log)));
-        let audit: Arc<dyn Sink> = recorder.clone();
-        let gate = Arc::new(Gate::new(rules, &self.origin.server, audit, Arc::clone(&teller)));
+        let gate = Arc::new(Gate::new(rules, &self.origin.server, Arc::clone(&log), Arc::clone(&teller)));
         attaching.attach(Arc::clone(&gate));
         let watch = Watch::new(self.origin.clone(), files);
         let ended = carry(child, signals, Arc::clone(&gate), watch, Arc::clone(&teller), self.most);
@@ -113,7 +111,7 @@ impl Session {
         };
         farewell(&gate, &why);
         drop(network);
-        recorder.finish();
+        gate.settle();
         let outcome = ended?;
         if !matches!(outcome.end, End::Exited(0)) {
             teller.tell(&why);

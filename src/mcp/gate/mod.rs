@@ -15,6 +15,9 @@ use crate::audit::{Event, Sink};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+/// Ends of calls that wait to be recorded at most.
+const MOST_ENDED: usize = 64;
+
 /// What becomes of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Passage {
@@ -41,6 +44,8 @@ pub struct Gate {
     flight: Mutex<Flight>,
     seen: Mutex<Seen>,
     audit: Arc<dyn Sink>,
+    /// Ends of calls that are not in the log yet: they go there with the next event, or soon.
+    ended: Mutex<Vec<Event>>,
     teller: Arc<dyn Teller>,
     server: String,
 }
@@ -59,6 +64,7 @@ impl Gate {
             flight: Mutex::new(Flight::new()),
             seen: Mutex::new(seen),
             audit,
+            ended: Mutex::new(Vec::new()),
             teller,
             server: server.to_owned(),
         }
@@ -75,10 +81,41 @@ impl Gate {
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
-    fn record(&self, body: Value) -> std::io::Result<()> {
+    fn event(&self, body: Value) -> Event {
         let mut event = Event::new("mcp", self.rules().policy.agent(), body);
         event.body.insert("server".to_owned(), json!(self.server));
-        self.audit.record(event)
+        event
+    }
+
+    /// Keeps what is about to happen, after all that has ended meanwhile.
+    fn record(&self, body: Value) -> std::io::Result<()> {
+        let mut events = std::mem::take(&mut *locked(&self.ended));
+        events.push(self.event(body));
+        self.audit.record_all(events)
+    }
+
+    /// The end of a call: it was recorded before it was made, so that its end may wait.
+    fn record_end(&self, body: Value) {
+        let event = self.event(body);
+        let waiting = {
+            let mut ended = locked(&self.ended);
+            ended.push(event);
+            ended.len()
+        };
+        if waiting >= MOST_ENDED {
+            self.settle();
+        }
+    }
+
+    /// Keeps the ends of calls that are not in the log yet.
+    pub fn settle(&self) {
+        let events = std::mem::take(&mut *locked(&self.ended));
+        if events.is_empty() {
+            return;
+        }
+        if let Err(error) = self.audit.record_all(events) {
+            self.teller.tell(&format!("cannot record the end of a call: {error}"));
+        }
     }
 
     /// A line that is not a message, or not one message to every reader.

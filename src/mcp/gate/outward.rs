@@ -88,14 +88,11 @@ impl Gate {
             },
             Asked::Call { tool, refused } => {
                 let milliseconds = u64::try_from(request.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-                let event = json!({
+                self.record_end(json!({
                     "answered": id.spelled(), "tool": tool, "duration_ms": milliseconds,
                     "is_error": result.and_then(|result| raw(result, "isError")) == Some("true") || result.is_none(),
                     "refused": refused,
-                });
-                if let Err(error) = self.record(event) {
-                    self.teller.tell(&format!("cannot record the end of a call: {error}"));
-                }
+                }));
                 match result.filter(|_| !refused.is_empty()).and_then(|result| attach(result, &refused)) {
                     Some(result) => Passage::Instead(answer_line(id, &result)),
                     None => Passage::AsIs,
