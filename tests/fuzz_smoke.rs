@@ -152,6 +152,21 @@ const TASKS: &[&str] = &[
     "\"path\":\"!\",",
 ];
 
+/// Pieces that have a meaning in messages of the Model Context Protocol.
+const MESSAGE_PIECES: &[&str] = &[
+    "\"method\":\"tools/call\",",
+    "\"Method\":\"tools/call\",",
+    "\"name\":\"evil\",",
+    "\"NAME\":\"evil\",",
+    "\"params\":{\"name\":\"evil\"},",
+    "\"id\":1,",
+    "\\u006d",
+    "\\u0000",
+    "\\ud800",
+    "\u{17f}",
+    "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"evil\"}}",
+];
+
 fn bent(seed: &[u8], seeds: &[Vec<u8>], pieces: &[&str], course: &mut Course) -> Vec<u8> {
     let mut data = seed.to_vec();
     for _ in 0..=course.next(6) {
@@ -210,6 +225,9 @@ fn seeds() -> Vec<Vec<u8>> {
         r#"{"hook_event_name":"preToolUse","workspace_roots":["/w"],"tool_name":"Shell","tool_input":"{\"command\":\"ls\"}"}"#,
         "*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch\n",
         "rg -n \"a b\" --x=y 'c'",
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"good","arguments":{}}}"#,
+        r#"{"jsonrpc":"2.0","id":2,"method":"ping","method":"tools/call","params":{"name":"good","Name":"evil"}}"#,
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"tools\":[{\"name\":\"evil\"}]}}",
     ];
     let nasty = ["[".repeat(3000), "{a: ".repeat(700), "- ".repeat(2000), "a: &x [*x]\n".to_owned()];
     let nasty = nasty.into_iter().chain(TASKS.iter().chain(LINES).map(ToString::to_string));
@@ -231,6 +249,7 @@ fn drive(name: &str, body: fn(&[u8])) {
     let pieces: Vec<&str> = match name {
         "helper_task" => PIECES.iter().chain(TASKS).copied().collect(),
         "serve" => PIECES.iter().chain(LINES).copied().collect(),
+        "mcp_gate" => PIECES.iter().chain(MESSAGE_PIECES).copied().collect(),
         name if name.starts_with("tool") => PIECES.iter().chain(TOOL_PIECES).copied().collect(),
         _ => PIECES.to_vec(),
     };
@@ -271,4 +290,5 @@ smoke! {
     hooks_read_calls_and_quote_commands hook
     tasks_are_read_or_refused helper_task
     lines_are_answered_once serve
+    no_denied_call_gets_through mcp_gate
 }

@@ -4,6 +4,8 @@
 //! one another and with a slow one, edits mean what they say, output is bounded by the input.
 
 use sbx::capability::{CommandPattern, Host, HostPattern, Spec, Target, matches_segment, split_list};
+mod readers;
+
 use sbx::hook::{Client, files_of_patch, plain_words, quote, reads, unquote};
 use sbx::manifest::{EditError, RiskSettings, grant, parse_spec, revoke, split};
 use sbx::mcp::Teller;
@@ -404,5 +406,49 @@ pub fn serve(data: &[u8]) {
             let text = line.trim_end_matches('\n');
             assert!(Message::read(text.as_bytes()).is_ok_and(|message| !message.separators), "{text}");
         }
+    }
+}
+
+#[derive(Debug)]
+struct Quiet;
+
+impl sbx::mcp::Teller for Quiet {
+    fn tell(&self, line: &str) {
+        assert!(!line.is_empty());
+    }
+}
+
+/// The gate before an MCP server: whatever some reader takes for a denied call never gets through, in either
+/// direction one line stays one line, and what was answered once is not answered again.
+pub fn mcp_gate(data: &[u8]) {
+    let record = Source::new("a.yml", "id: a\nmcp: {allowed_tools: [good]}\n");
+    let Some(manifest) = Manifest::parse(record, &facts()).0 else { return };
+    let Some(section) = manifest.sections().mcp.clone() else { return };
+    let Ok(policy) = Policy::from_specs("a", &[], &facts()) else { return };
+    let rules = sbx::mcp::Rules::of(policy, &section, "/w");
+    let gate =
+        sbx::mcp::Gate::new(rules, "s", std::sync::Arc::new(sbx::audit::Nowhere), std::sync::Arc::new(Quiet));
+    for (at, line) in data.split(|byte| *byte == b'\n').take(64).enumerate() {
+        let to_server = at % 2 == 0;
+        let passage = if to_server { gate.from_client(line) } else { gate.from_server(line) };
+        let passed = match passage {
+            sbx::mcp::Passage::AsIs => {
+                String::from_utf8(line.to_vec()).unwrap_or_else(|_| panic!("passed, and no text"))
+            }
+            sbx::mcp::Passage::Instead(line) => {
+                assert!(line.ends_with('\n') && line.matches('\n').count() == 1, "{line:?}");
+                line
+            }
+            sbx::mcp::Passage::Back(line) => {
+                assert!(serde_json::from_str::<serde_json::Value>(&line).is_ok(), "{line:?}");
+                continue;
+            }
+            sbx::mcp::Passage::Dropped => continue,
+        };
+        assert!(
+            serde_json::from_str::<serde_json::Value>(&passed).is_ok_and(|value| value.is_object()),
+            "{passed:?}"
+        );
+        assert!(!to_server || !readers::runs_denied(&passed), "{passed:?}");
     }
 }

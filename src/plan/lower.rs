@@ -57,6 +57,8 @@ pub struct Invocation {
     pub private: Option<Private>,
     /// What a permitted command that only fetches and starts another comes to.
     pub entry: Option<Entry>,
+    /// Files that stay as they are whatever is granted, beside sbx's own; links followed.
+    pub protect: Vec<PathBuf>,
 }
 
 /// What is run for a command, and what that is made of: for `npx package`, the interpreter and the package.
@@ -98,7 +100,15 @@ impl Invocation {
             outlet: None,
             private: None,
             entry: None,
+            protect: Vec::new(),
         }
+    }
+
+    /// The same, with files that decide what the command may do and stay as they are.
+    #[must_use]
+    pub fn protecting(mut self, files: Vec<PathBuf>) -> Self {
+        self.protect = files;
+        self
     }
 
     /// The same, running what the command comes to.
@@ -261,6 +271,7 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     plan.mounts = view.mounts;
     plan.rights = view.rights;
     plan.protect = protect::paths(policy, &places, host);
+    plan.protect.extend(invocation.protect.iter().cloned());
     plan.protect_names = protect::names(&places);
     plan.env = environment(policy, host, &scratch, &search, outlet);
     if let Some(private) = &invocation.private {

@@ -4,7 +4,7 @@
 
 use super::offer::Reply;
 use crate::decide::{Denial, DenialCode};
-use crate::mcp::gate::denial_result;
+use crate::mcp::results::denial_result;
 use serde_json::{Value, json};
 
 /// The most of one stream in an answer, as it is spelled in JSON: clients close a connection over lines of 10 MiB.
