@@ -49,11 +49,13 @@ pub struct Settings {
     pub secrets: Vec<Secret>,
     /// The caller's own proxy, and who is reached without it.
     pub outer_proxy: Option<(String, String)>,
+    /// Whether what is allowed is also done; without it nothing is looked up, dialled or published.
+    pub dials: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { sink: Arc::new(Nowhere), secrets: Vec::new(), outer_proxy: None }
+        Self { sink: Arc::new(Nowhere), secrets: Vec::new(), outer_proxy: None, dials: true }
     }
 }
 
@@ -76,6 +78,13 @@ impl Settings {
     #[must_use]
     pub fn outer_proxy(mut self, proxy: Option<(String, String)>) -> Self {
         self.outer_proxy = proxy;
+        self
+    }
+
+    /// The same, only judging: what is allowed is told to be out of reach, and nothing leaves this machine.
+    #[must_use]
+    pub fn only_judging(mut self) -> Self {
+        self.dials = false;
         self
     }
 }
@@ -106,9 +115,10 @@ impl Gateway {
         let secrets = Secrets(settings.secrets);
         let issuer =
             if needs_issuer(policy, &secrets) { Some(Arc::new(issuer::Authority::new()?)) } else { None };
-        let published = listen.iter().map(|port| publish(*port)).collect::<io::Result<Vec<_>>>()?;
+        let listen = listen.iter().filter(|_| settings.dials);
+        let published = listen.map(|port| publish(*port)).collect::<io::Result<Vec<_>>>()?;
         let report = Report::new(authority.agent(), settings.sink);
-        let service = Arc::new(Service::new(authority, report, secrets, outer_proxy, issuer));
+        let service = Arc::new(Service::new(authority, report, secrets, outer_proxy, issuer, settings.dials));
         Ok(Self { service, published, running: None })
     }
 
@@ -196,7 +206,7 @@ impl Drop for Gateway {
 fn start(service: Arc<Service>, doors: Doors, published: Vec<TcpListener>) -> io::Result<()> {
     let slots = Arc::new(Semaphore::new(connections()));
     let destinations: Arc<dyn Destinations> = Arc::from(doors.destinations);
-    let elsewhere = service.outer_proxy.is_some();
+    let elsewhere = service.outer_proxy.is_some() || !service.dials;
     let stub = Stub::new(
         service.authority.clone(),
         service.report.clone(),
