@@ -59,7 +59,7 @@ impl Log {
         self.failure.lock().ok().and_then(|failure| failure.clone())
     }
 
-    fn append(&self, event: &Event) -> io::Result<()> {
+    fn append(&self, events: &[Event]) -> io::Result<()> {
         let turn = Turn::take(&self.files)?;
         let mut file = open_log(&self.files.current())?;
         let mut position = recover(&self.files, turn.head(&self.files)?, &file)?;
@@ -71,7 +71,7 @@ impl Log {
             }
         }
         let dropped = if position.begins { self.files.to_drop(self.settings.keep) } else { Vec::new() };
-        let (text, link) = self.lines(event, &position, dropped.last().copied());
+        let (text, link) = self.lines(events, &position, dropped.last().copied());
         let before = position.head.size;
         let size = before + text.len() as u64;
         let written = file
@@ -86,8 +86,8 @@ impl Log {
         Ok(())
     }
 
-    /// What is to be written: what was found broken, that a new file begins, and the event.
-    fn lines(&self, event: &Event, position: &Position, dropped: Option<u64>) -> (String, Link) {
+    /// What is to be written: what was found broken, that a new file begins, and the events.
+    fn lines(&self, events: &[Event], position: &Position, dropped: Option<u64>) -> (String, Link) {
         let time = format_time(SystemTime::now());
         let mut text = String::with_capacity(1024);
         let mut link = position.head.link;
@@ -102,7 +102,9 @@ impl Log {
         if position.begins {
             add("", "rotation", &self.files.rotation(position.head.file, dropped));
         }
-        add(&event.agent, event.kind, &event.body);
+        for event in events {
+            add(&event.agent, event.kind, &event.body);
+        }
         let text = if position.cut { format!("\n{text}") } else { text };
         (text, link)
     }
@@ -110,7 +112,13 @@ impl Log {
 
 impl Sink for Log {
     fn record(&self, event: Event) -> io::Result<()> {
-        let written = self.append(&redact(event));
+        self.record_all(vec![event])
+    }
+
+    /// All under one turn: what they cost together is little more than what one does.
+    fn record_all(&self, events: Vec<Event>) -> io::Result<()> {
+        let events: Vec<Event> = events.into_iter().map(redact).collect();
+        let written = self.append(&events);
         match (written, self.settings.on_failure) {
             (Err(error), OnFailure::Open) => {
                 if let Ok(mut failure) = self.failure.lock() {
