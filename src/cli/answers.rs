@@ -218,6 +218,7 @@ pub(super) fn doctor() -> Value {
         ("backend", text()),
         ("works", flag()),
         ("failure", text_or_null()),
+        ("network", json!({ "enum": ["redirected", "per-port", "on-behalf", null] })),
         ("guarantees", list(guarantee)),
     ]);
     let finding = object([

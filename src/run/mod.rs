@@ -6,6 +6,7 @@ mod explain;
 mod launch;
 mod live;
 mod network;
+mod reaching;
 mod record;
 mod repositories;
 mod risk;
