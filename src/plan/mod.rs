@@ -16,5 +16,6 @@ mod protect;
 mod view;
 
 pub use host::{Host, Kind, Use};
-pub use lower::{Entry, Invocation, LowerError, Lowered, Private, lower};
+pub use lower::{Entry, Invocation, LowerError, Lowered, Private, Rehearsal, lower};
 pub use network::{Outlet, PROXY_PORT};
+pub use programs::usual_path;

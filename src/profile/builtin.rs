@@ -26,6 +26,7 @@ pub const FILES: &[File] = files! { base:
     "base/shared-hosts.txt",
     "commands/helpers.txt",
     "doctor/install.txt",
+    "learn/places.txt",
     "mcp/actions.txt",
     "mcp/arguments.txt",
     "mcp/clients.txt",

@@ -15,7 +15,7 @@ pub mod tools;
 mod why;
 
 pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
-pub use explain::refused;
+pub use explain::{Refusal, is_traced, refused};
 pub use launch::{Ran, RunError, Started, exit_status, outcome_json, record_end, run, run_on, start};
 pub use live::{Live, LiveFor};
 pub use network::Network;
