@@ -1,5 +1,7 @@
 //! The fence as a user meets it: `sbx exec`, `eval` and `shell` through the real binary.
 
+#[path = "fence/attacks.rs"]
+mod attacks;
 #[path = "fence/bench.rs"]
 mod bench;
 

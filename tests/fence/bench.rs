@@ -24,8 +24,12 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 impl Bench {
     pub(crate) fn new(name: &str) -> Self {
+        Self::below("/var/tmp", name)
+    }
+
+    pub(crate) fn below(base: &str, name: &str) -> Self {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let dir = Path::new("/var/tmp").join(format!("sbx-fence-{name}-{}-{number}", std::process::id()));
+        let dir = Path::new(base).join(format!("sbx-fence-{name}-{}-{number}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(dir.join("work")).expect("a directory");
         std::fs::create_dir_all(dir.join("home")).expect("a home");
@@ -34,6 +38,15 @@ impl Bench {
 
     fn work(&self) -> PathBuf {
         self.dir.join("work")
+    }
+
+    /// The name of what the work directory lies in.
+    pub(crate) fn above(&self) -> String {
+        self.dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    }
+
+    pub(crate) fn home(&self) -> String {
+        self.dir.join("home").to_str().expect("a plain path").to_owned()
     }
 
     /// Reads, writes, deletes and runs anything in the directory, with more sections.

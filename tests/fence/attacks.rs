@@ -1,0 +1,210 @@
+//! Ways out that an attack once found, tried again behind every backend.
+
+use crate::bench::Bench;
+
+/// Each backend with what it is let off.
+const BACKENDS: [(&str, &str); 3] = [
+    ("native", ""),
+    ("bwrap", "--allow-degraded=exec-only,teardown-killed"),
+    (
+        "landlock",
+        "--allow-degraded=fs-hidden,fs-metadata,loopback,terminals,pid-hidden,private-tmp,exec-only,teardown-killed",
+    ),
+];
+
+/// Runs a script behind a backend, with a record that grants everything in the directory.
+fn attack(bench: &Bench, (backend, accepted): (&str, &str), script: &str) -> crate::bench::Run {
+    let mut words = vec!["exec", "--agent", "agent.yml", "--backend", backend];
+    words.extend(Some(accepted).filter(|accepted| !accepted.is_empty()));
+    words.extend(["--", "sh", "-c", script]);
+    bench.run(&words, "")
+}
+
+#[test]
+fn what_leads_to_a_place_below_tmp_is_not_moved_away() {
+    for backend in &BACKENDS[..2] {
+        let bench = Bench::below("/tmp", "leading");
+        bench.record(
+            "capabilities:\n  - proc.exec: {in: ROOT}\n  - fs.read: {in: ROOT}\n  - fs.write: {in: ROOT}\n",
+        );
+        bench.write("kept", "here");
+        let above = bench.above();
+        let run = attack(
+            &bench,
+            *backend,
+            &format!(
+                "cd /tmp; mv {above} zz; rm -f zz/work/kept {above}/work/kept; touch mine && rm mine && echo fine"
+            ),
+        );
+        assert_eq!(run.stdout, "fine\n", "{backend:?}: {}", run.stderr);
+        assert!(bench.exists("kept"), "{backend:?}");
+    }
+}
+
+#[test]
+fn submodules_are_not_rewritten_by_moving_their_directories() {
+    for backend in BACKENDS {
+        let bench = Bench::new("modules");
+        bench.shell_line(
+            "git init -q . && mkdir -p .git/modules/m/hooks deep && echo a > .git/modules/m/config",
+        );
+        bench.open_record("");
+        let run = attack(
+            &bench,
+            backend,
+            "mv .git/modules/m .git/mm; mkdir -p .git/t/hooks; echo evil > .git/t/hooks/post-checkout; \
+             mv .git/t .git/modules/t; ln -s ../../deep .git/modules/e; echo b > .git/modules/m/index.lock && \
+             mv .git/modules/m/index.lock .git/modules/m/index && echo fine",
+        );
+        assert_eq!(run.stdout, "fine\n", "{backend:?}: {}", run.stderr);
+        assert_eq!(bench.read(".git/modules/m/config"), "a\n");
+        assert!(!bench.exists(".git/modules/t") && !bench.exists(".git/modules/e"), "{backend:?}");
+    }
+}
+
+#[test]
+fn a_directory_in_the_place_of_another_holds_no_protected_files() {
+    for backend in BACKENDS {
+        let bench = Bench::new("swapped");
+        bench.shell_line("mkdir sub && echo known > sub/.envrc");
+        bench.open_record("");
+        let run = attack(
+            &bench,
+            backend,
+            "mv sub away; mkdir sub; echo evil > sub/.envrc; mkdir new && echo own > new/.envrc && echo fine",
+        );
+        assert_eq!(run.stdout, "fine\n", "{backend:?}: {}", run.stderr);
+        assert!(!bench.exists("sub/.envrc") || bench.read("sub/.envrc") == "known\n", "{backend:?}");
+    }
+}
+
+#[test]
+fn a_directory_that_another_launch_put_there_is_not_ones_own() {
+    for backend in BACKENDS {
+        let bench = Bench::new("two");
+        bench.shell_line("mkdir sub && echo known > sub/.envrc");
+        bench.open_record("");
+        let run = std::thread::scope(|scope| {
+            let first = scope.spawn(|| {
+                attack(
+                    &bench,
+                    backend,
+                    "mkdir x; for i in $(seq 100); do [ -e x/.envrc ] && break; sleep 0.1; done; \
+                                         echo evil > x/.envrc; touch done; cat x/.envrc",
+                )
+            });
+            attack(
+                &bench,
+                backend,
+                "for i in $(seq 100); do [ -d x ] && break; sleep 0.1; done; rmdir x; mv sub x; \
+                                     for i in $(seq 100); do [ -e done ] && break; sleep 0.1; done",
+            );
+            first.join().expect("it ends")
+        });
+        assert_eq!(run.stdout, "known\n", "{backend:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn what_git_runs_in_another_repository_does_not_take_an_opened_ones_place() {
+    for backend in BACKENDS {
+        let bench = Bench::new("opened");
+        bench.shell_line("mkdir p1 p2 && echo known > p2/.envrc");
+        bench.record(
+            "capabilities:\n  - proc.exec: {in: ROOT}\n  - fs.read: {in: ROOT}\n  - fs.write: {in: ROOT}\n  \
+             - fs.delete: {in: ROOT}\n  - fs.write: {in: ROOT, paths: [p1/.envrc]}\n",
+        );
+        let run = attack(
+            &bench,
+            backend,
+            "echo mine > p1/.envrc && echo fine; mv -T p1 px; mv -T p2 p1; [ -e p2 ] || { echo evil > p1/.envrc; mv -T p1 p2; mv -T px p1; }",
+        );
+        assert_eq!(run.stdout, "fine\n", "{backend:?}: {}", run.stderr);
+        assert_eq!(bench.read("p2/.envrc"), "known\n", "{backend:?}");
+    }
+}
+
+#[test]
+fn small_ways_around_are_closed() {
+    let script = "import os, ctypes, fcntl, sys\n\
+         libc = ctypes.CDLL(None, use_errno=True)\n\
+         def tells(name, done): print(name, 'done' if done else 'refused')\n\
+         open('f', 'w').close(); open('g', 'w').close()\n\
+         tells('whiteout', libc.renameat2(-100, b'g', -100, b'h', 4) == 0)\n\
+         tells('truncate', libc.truncate(b'f', ctypes.c_long(1 << 40)) == 0)\n\
+         tells('attribute', libc.setxattr(b'f', b'user.a', b'b', 1, 0) == 0)\n\
+         fd = os.open('f', os.O_RDONLY)\n\
+         tells('lease', libc.fcntl(fd, 1024, 0) == 0)\n";
+    for backend in BACKENDS {
+        let bench = Bench::new("around");
+        bench.open_record("limits: {file_size: 1MiB}\n");
+        bench.write("try.py", script);
+        let run = attack(&bench, backend, "python3 try.py");
+        let told = "whiteout refused\ntruncate refused\nattribute refused\nlease refused\n";
+        assert_eq!(run.stdout, told, "{backend:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn whoever_ignores_the_end_of_children_is_served_all_the_same() {
+    let bench = Bench::new("ignoring");
+    bench.open_record("limits: {wall: 20s}\n");
+    let run = bench.shell_line(
+        "python3 -c 'import signal, os, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])' \
+         SBX exec --agent agent.yml -- echo fine",
+    );
+    assert_eq!((run.status, run.stdout.as_str()), (0, "fine\n"), "{}", run.stderr);
+}
+
+#[test]
+fn the_log_is_neither_seen_nor_replaced_from_a_home_that_is_granted() {
+    for backend in &BACKENDS[..2] {
+        let bench = Bench::new("log");
+        let home = bench.home();
+        bench.record_at(&format!(
+            "capabilities:\n  - proc.exec: {{in: {home}}}\n  - fs.read: {{in: {home}}}\n  - fs.write: {{in: {home}}}\n  \
+             - fs.delete: {{in: {home}}}\n"
+        ));
+        bench.shell_line("mkdir -p ../home/.local/share/agents ../home/.config; mv agent.yml ../home/.local/share/agents/a.yml; \
+                          ln -s ../home/.local/share/agents/a.yml agent.yml; SBX exec --agent ../home/.local/share/agents/a.yml -- true");
+        let mut words = vec![
+            "exec",
+            "--agent",
+            "../home/.local/share/agents/a.yml",
+            "--in",
+            &home,
+            "--backend",
+            backend.0,
+        ];
+        words.extend(Some(backend.1).filter(|accepted| !accepted.is_empty()));
+        let script = "ls -A .local/state/sbx; mv .local .l2; mkdir -p .local/state/sbx; echo forged >> .local/state/sbx/audit.jsonl; \
+                      touch mine && echo fine";
+        words.extend(["--", "sh", "-c", script]);
+        let run = bench.run(&words, "");
+        assert_eq!(run.stdout, "fine\n", "{backend:?}: {}", run.stderr);
+        let log = bench.shell_line("cat ../home/.local/state/sbx/audit.jsonl; SBX audit verify");
+        assert!(
+            log.status == 0 && !log.stdout.lines().any(|line| line == "forged"),
+            "{backend:?}: {} {}",
+            log.stdout,
+            log.stderr
+        );
+    }
+}
+
+#[test]
+fn files_that_only_root_reads_stay_closed_to_what_root_launches() {
+    for backend in BACKENDS {
+        let bench = Bench::new("rootly");
+        bench.open_record("");
+        let run = attack(
+            &bench,
+            backend,
+            "for f in /proc/keys /proc/slabinfo /proc/vmallocinfo /proc/timer_list; do head -c 1 $f 2>/dev/null | wc -c; done; \
+             ls /etc/ssl/private 2>/dev/null | wc -l",
+        );
+        // Without namespaces the process list is the host's own, with what its owner may read there.
+        let hidden = if backend.0 == "landlock" { "" } else { "0\n0\n0\n0\n" };
+        assert!(run.stdout.ends_with("0\n") && run.stdout.starts_with(hidden), "{backend:?}: {}", run.stdout);
+    }
+}
