@@ -135,7 +135,7 @@ fn check(world: &World, client: &str, case: &Value) -> Result<(), String> {
         } else {
             serde_json::from_str(&stdout).map_err(|_| got.clone())?
         };
-        output.status.code() == Some(0) && said.to_string() == wanted && stderr.is_empty()
+        output.status.code() == Some(0) && said.to_string().as_str() == wanted && stderr.is_empty()
     };
     if fits { Ok(()) } else { Err(got) }
 }

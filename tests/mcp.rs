@@ -10,8 +10,12 @@
 mod differential;
 #[path = "mcp/gate.rs"]
 mod gate;
+#[path = "mcp/packages.rs"]
+mod packages;
 #[path = "mcp/peers.rs"]
 mod peers;
+#[path = "../fuzz/src/readers.rs"]
+mod readers;
 #[path = "mcp/server.rs"]
 mod server;
 #[path = "mcp/stream.rs"]

@@ -278,6 +278,7 @@ fn outward(gate: &Gate, out: &Out, server: File, most: usize, tell: &Sender<Hear
 fn keep_watching(mut watch: Watch, gate: &Gate, out: &Out, teller: &dyn Teller) {
     loop {
         thread::sleep(PAUSE);
+        gate.settle();
         if watch.look(gate, teller) {
             for line in gate.list_changed() {
                 let _ = out.write(line.as_bytes());
