@@ -11,7 +11,7 @@ use crate::manifest::Limits;
 use crate::plan::Invocation;
 use crate::policy::Policy;
 use crate::run::tools::place;
-use crate::run::{Live, Ran, RunError, judge, outcome_json, refused, run_until};
+use crate::run::{Live, Ran, Refusal, RunError, judge, outcome_json, refused, run_until};
 use sbx_platform::End;
 use sbx_platform::plan::Stdio;
 use serde_json::{Value, json};
@@ -108,7 +108,7 @@ fn run(call: &Call<'_>) -> Result<Reply, Box<Denial>> {
     Ok(match ran {
         Ok(ran) => {
             let mut denials = refused(&permit, &ran.outcome.acts);
-            denials.extend(ran.refused.iter().cloned());
+            denials.extend(ran.refused.iter().cloned().map(Refusal::from));
             told(&ran, &denials)
         }
         Err(error) => not_run(&error),
@@ -131,7 +131,7 @@ fn not_run(error: &RunError) -> Reply {
 }
 
 /// How a command ended, for machines and for a model.
-fn told(ran: &Ran, refused: &[Denial]) -> Reply {
+fn told(ran: &Ran, refused: &[Refusal]) -> Reply {
     let mut value = outcome_json(&ran.outcome);
     if let Some(value) = value.as_object_mut() {
         // The log has what held; a model that reads this learns nothing from it.
@@ -149,7 +149,7 @@ fn told(ran: &Ran, refused: &[Denial]) -> Reply {
     drop(printed);
     value["remarks"] = json!(ran.remarks);
     value["warnings"] = json!(ran.warnings);
-    value["refused"] = refused.iter().map(Denial::to_json).collect();
+    value["refused"] = refused.iter().map(Refusal::to_json).collect();
     let end = match &ran.outcome.end {
         End::Exited(0) => None,
         End::Exited(code) => Some(format!("it ended with status {code}")),
