@@ -3,10 +3,12 @@
 #![cfg(target_os = "linux")]
 #![expect(dead_code, reason = "the support module is shared by several test programs")]
 #![expect(unreachable_pub, reason = "the support module is shared by several test programs")]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say so and stop")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on should say so and stop")]
 
 #[path = "hands/adversary.rs"]
 mod adversary;
+#[path = "hands/agreement.rs"]
+mod agreement;
 #[path = "hands/files.rs"]
 mod files;
 #[path = "hands/http.rs"]
@@ -20,5 +22,10 @@ mod origin;
 #[path = "hands/records.rs"]
 mod records;
 mod support;
+#[path = "support_agreement"]
+mod support_agreement {
+    pub(crate) mod acts;
+    pub(crate) mod world;
+}
 #[path = "hands/world.rs"]
 mod world;

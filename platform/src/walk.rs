@@ -336,8 +336,10 @@ fn list(dir: OwnedFd, mut wanted: impl FnMut(OsString) -> bool) -> io::Result<()
         if entry.is_null() {
             return Ok(());
         }
-        // SAFETY: the entry is valid until the next call, its name ends with a zero byte.
-        let name = unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) }.to_bytes();
+        // SAFETY: the entry is valid until the next call.
+        let name = unsafe { &(*entry).d_name };
+        // SAFETY: the name ends with a zero byte within its field.
+        let name = unsafe { CStr::from_ptr(name.as_ptr()) }.to_bytes();
         if name != b"." && name != b".." && !wanted(OsString::from_vec(name.to_vec())) {
             return Ok(());
         }

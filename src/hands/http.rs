@@ -41,8 +41,16 @@ const CARRYING: &[&str] = &[
     "accept-encoding",
     "http2-settings",
 ];
-/// Headers that are for one host and are not taken to another.
-const PERSONAL: &[&str] = &["authorization", "cookie", "x-api-key"];
+/// Headers that say nothing of the caller; all others are for one host and are not taken to another.
+const HARMLESS: &[&str] = &[
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "content-type",
+    "content-language",
+    "range",
+    "user-agent",
+];
 
 /// A URL in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +134,7 @@ fn follow_on(
         }
         judge(context, &next.request(&fetch.method))?;
         if (next.secure, &next.target) != (place.secure, &place.target) {
-            fetch.headers.retain(|(name, _)| !PERSONAL.contains(&name.to_ascii_lowercase().as_str()));
+            fetch.headers.retain(|(name, _)| HARMLESS.contains(&name.to_ascii_lowercase().as_str()));
         }
         (fetch.secure, fetch.target, fetch.path) = (next.secure, next.target.clone(), next.path.clone());
         place = next;

@@ -80,8 +80,9 @@ fn absolute(context: &Context, path: &Path) -> PathBuf {
 }
 
 fn unresolved(path: &Path, error: &std::io::Error) -> Fault {
-    // A link that is no longer one was exchanged between two looks.
-    let exchanged = error.kind() == std::io::ErrorKind::InvalidInput;
+    // A link that is no longer one, or no longer there, was exchanged between two looks.
+    use std::io::ErrorKind::{InvalidInput, NotFound};
+    let exchanged = matches!(error.kind(), InvalidInput | NotFound);
     let code = if exchanged { FaultCode::Changed } else { FaultCode::Failed };
     Fault::new(code, format!("cannot follow {}: {error}", path.display()))
 }

@@ -77,6 +77,24 @@ fn patterns_open_what_matches_now() {
 }
 
 #[test]
+fn where_nothing_may_be_taken_away_a_file_is_written_over_and_nothing_is_left() {
+    for backend in BACKENDS {
+        // The matcher lets the file be deleted; the kernel opens no directory for it.
+        let world = World::new(&["fs.read{in=$P}", "fs.write{in=$P}", "fs.delete{in=$P,paths=[*.txt]}"])
+            .behind(*backend);
+        world.write("f.txt", "old");
+        let said = world.call_with(&["fs", "write", "f.txt"], b"newer");
+        assert_eq!(
+            (said.status, &said.json["atomic"]),
+            (0, &serde_json::json!(false)),
+            "{backend:?} {said:?}"
+        );
+        assert_eq!(std::fs::read(world.path("f.txt")).unwrap(), b"newer");
+        assert_eq!(world.names(), [".git", "f.txt"], "{backend:?}");
+    }
+}
+
+#[test]
 fn the_log_and_own_records_are_out_of_reach() {
     let world = World::new(&[]);
     let home = world.env.home().display().to_string();

@@ -85,6 +85,11 @@ impl World {
         &self.record
     }
 
+    /// Where it stands.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     pub(crate) fn acts(&self) -> &[Act] {
         &self.acts
     }
@@ -95,6 +100,11 @@ impl World {
         if matches!(act.verb, "read" | "list") && in_root {
             return Verdict::Allow;
         }
+        self.decide_files(act)
+    }
+
+    /// `decide` over the agent's grants alone.
+    pub(crate) fn decide_files(&self, act: &Act) -> Verdict {
         let request = Request::path(act.capability(), &act.path);
         match decide(&self.policy, &request) {
             Decision::Deny(_) => self.listing_of_the_way(act),

@@ -122,6 +122,9 @@ fn replaced(spot: &Spot<'_>, there: Looked, content: &[u8]) -> Result<bool, Stop
     if file.set_permissions(Permissions::from_mode(there.mode & 0o777)).is_err() {
         return Ok(false);
     }
+    if !may_take(spot) {
+        return Ok(false);
+    }
     let aside = aside(spot);
     if spot.dir.name(&file, &aside).is_err() {
         return Ok(false);
@@ -133,6 +136,13 @@ fn replaced(spot: &Spot<'_>, there: Looked, content: &[u8]) -> Result<bool, Stop
         spot.dir.remove(&aside, Kind::File).map_err(failed)?;
     }
     if same { Ok(moved) } else { Err(Stop::Other) }
+}
+
+/// Whether names may be taken away here, found out before there is one that would have to be: asked to take a file away
+/// as a directory, the kernel checks the right first and then says that it is none.
+fn may_take(spot: &Spot<'_>) -> bool {
+    let asked = spot.dir.remove(spot.name, Kind::Directory);
+    asked.is_err_and(|error| error.kind() == io::ErrorKind::NotADirectory)
 }
 
 /// A name for the moment between making a file and moving it into place.
