@@ -54,3 +54,19 @@ fn a_log_that_cannot_be_written_serves_nobody() {
     talk.hears("cannot be recorded");
     assert_eq!(talk.ended().0.code(), Some(125));
 }
+
+#[test]
+fn what_a_killed_server_left_is_removed_by_the_next() {
+    let env = world(ALL, "tools:\n  where: 'echo $SESSION_DIR'\n");
+    let mut talk = serve(&env);
+    let answer = talk.call("where", json!({}));
+    let dir = std::path::PathBuf::from(crate::world::done(&answer)["value"].as_str().unwrap());
+    assert!(dir.is_dir());
+    assert_eq!(env.sbx(&["tools", "status"]), "[exit 0]\n", "nobody else can reach this session");
+    assert!(dir.is_dir(), "and nobody takes it for dead");
+    signal(&talk, "-KILL");
+    talk.ended();
+    assert!(dir.is_dir());
+    drop(serve(&env));
+    assert!(!dir.exists());
+}

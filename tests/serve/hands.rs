@@ -149,6 +149,19 @@ fn records_are_kept_by_class() {
 }
 
 #[test]
+fn where_no_records_are_kept_that_is_said() {
+    let env = world(&["records.read"], "");
+    let mut talk = serve(&env);
+    assert!(!talk.tools().iter().any(|name| name.starts_with("records_")));
+    let answer = talk.call("list_capabilities", json!({}));
+    let tools = done(&answer)["tools"].as_array().unwrap();
+    let row = tools.iter().find(|row| row["name"] == "records_read").unwrap();
+    assert_eq!(row["offered"], false);
+    assert!(row["reason"]["message"].as_str().unwrap().contains("no records"), "{row}");
+    assert_eq!(talk.call("records_read", json!({ "id": "a" }))["result"]["isError"], true);
+}
+
+#[test]
 fn authority_is_given_on_only_as_far_as_it_is_held() {
     let env = world(&["fs.read: {in: ROOT}", "agent.grant: {id: helper}"], "");
     let file = env.write_record("helper.yml", "id: helper\ncapabilities: []\n");

@@ -110,6 +110,27 @@ fn a_call_that_is_called_off_ends_with_everything_it_started() {
 }
 
 #[test]
+fn a_call_that_waits_and_is_called_off_never_begins() {
+    let env = world(ALL, "");
+    let mut talk = serve(&env);
+    let sleeps = 40;
+    for id in 0..sleeps {
+        send(&mut talk, &json!(id), "exec", &json!({ "argv": ["sleep", "600"] }), &json!({}));
+    }
+    send(&mut talk, &json!("waits"), "exec", &json!({ "argv": ["touch", "ran"] }), &json!({}));
+    let cancel = |talk: &mut Talk, id: Value| {
+        talk.send(
+            &json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } })
+                .to_string(),
+        );
+    };
+    cancel(&mut talk, json!("waits"));
+    (0..sleeps).for_each(|id| cancel(&mut talk, json!(id)));
+    let answer = talk.call("exec", json!({ "argv": ["ls"] }));
+    assert_eq!(crate::world::done(&answer)["stdout"], "", "{answer}");
+}
+
+#[test]
 fn a_client_that_does_not_read_is_not_buried() {
     let env = world(ALL, "");
     let mut command = env.sbx_command(&["mcp", "serve", "--agent", "tester"]);

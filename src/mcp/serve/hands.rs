@@ -7,6 +7,7 @@ use super::offer::{Hints, Offer, Reply};
 use super::scene::Scene;
 use super::sets::{Call, absent};
 use crate::capability::{Capability, Risk};
+use crate::decide::{Denial, DenialCode};
 use crate::hands::{self, Tool};
 use serde_json::Value;
 use std::sync::LazyLock;
@@ -35,18 +36,14 @@ pub(super) fn is_content(tool: &str, argument: &str) -> bool {
 pub(super) fn offers(scene: &Scene) -> Vec<Offer> {
     let offered: Vec<&str> = hands::offered(scene.policy()).iter().map(|tool| tool.name).collect();
     let offer = |tool: Tool| {
-        let withheld = match offered.contains(&tool.name) {
-            true => None,
-            // What is held and still not offered cannot be done here, and is not shown.
-            false => Some(absent(scene, tool.name, tool.capabilities)?),
-        };
+        let withheld = if offered.contains(&tool.name) { None } else { Some(withheld(scene, &tool)) };
         let hints = Hints {
             read_only: tool.annotations.read_only,
             destructive: tool.annotations.destructive,
             idempotent: tool.annotations.idempotent,
             open_world: tool.annotations.open_world,
         };
-        Some(Offer {
+        Offer {
             hints,
             requires: tool.capabilities.iter().map(|takes| takes.name().to_owned()).collect(),
             risk: tool.capabilities.iter().map(|takes| Capability::risk(*takes)).max().unwrap_or(Risk::Low),
@@ -54,9 +51,19 @@ pub(super) fn offers(scene: &Scene) -> Vec<Offer> {
             withheld,
             ..Offer::looking(tool.name, tool.title, tool.description, tool.input_schema)
                 .answering(tool.output_schema)
-        })
+        }
     };
-    hands::all().into_iter().filter_map(offer).collect()
+    hands::all().into_iter().map(offer).collect()
+}
+
+/// Why an operation is not offered: what it takes is not held, or there is nothing to do it on.
+fn withheld(scene: &Scene, tool: &Tool) -> Box<Denial> {
+    absent(scene, tool.name, tool.capabilities).unwrap_or_else(|| {
+        let message = format!("there are no records for {} to act on", tool.name);
+        let mut denial = Denial::of_tool(DenialCode::UnknownTool, scene.agent(), tool.name, message);
+        denial.hint = Some("name their directory under `records` in config.yml".to_owned());
+        Box::new(denial)
+    })
 }
 
 pub(super) fn call(call: &Call<'_>) -> Reply {

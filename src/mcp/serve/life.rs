@@ -13,6 +13,7 @@ use crate::mcp::protocol::{Fault, Line, LineReader};
 use crate::mcp::watch::{PAUSE, Stamp, stamps};
 use crate::mcp::wrap::{Out, Patient};
 use crate::run::Setting;
+use crate::run::session::sweep;
 use sbx_platform::{Backend, Signals};
 use serde_json::json;
 use std::io;
@@ -79,6 +80,7 @@ impl Serve {
     /// # Errors
     /// When nothing could be served.
     pub fn run(self, log: Arc<dyn Sink>, teller: Arc<dyn Teller>) -> Result<u8, ServeError> {
+        sweep();
         let mut source = Source::new(self.setting, self.agent, self.cwd.clone());
         let (scene, changes) = source.load().map_err(ServeError::Scene)?;
         for change in changes {

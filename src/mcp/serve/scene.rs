@@ -82,7 +82,7 @@ impl Means {
     /// The means of one server.
     #[must_use]
     pub fn new(session: &str, backend: Option<Backend>, accepted: Vec<String>, audit: Arc<dyn Sink>) -> Self {
-        let held = Mutex::new(Session::new(session, Arc::clone(&audit)));
+        let held = Mutex::new(Session::alone(session, Arc::clone(&audit)));
         Self { backend, accepted, audit, session: held, session_id: session.to_owned() }
     }
 

@@ -25,6 +25,7 @@ use crate::run::launch::start;
 use crate::run::tools::{Caller, Stop, prepare};
 use crate::run::tools::{not_started, record};
 use crate::tool::{Given, Tool, ToolCode};
+use place::Taken;
 use sbx_platform::Pipe;
 use std::path::Path;
 use std::sync::Arc;
@@ -36,13 +37,31 @@ pub struct Session {
     processes: Processes,
     dir: Option<SessionDir>,
     audit: Arc<dyn Sink>,
+    /// Where the directory is remembered, so that it goes even when this program is killed.
+    memory: Memory,
+}
+
+/// Whether a session remembers its directory itself.
+#[derive(Debug)]
+enum Memory {
+    /// Somebody else does, or nobody.
+    Others,
+    /// It does, from when there is one.
+    Own(Option<Taken>),
 }
 
 impl Session {
     /// A session in which nothing runs yet.
     #[must_use]
     pub fn new(id: &str, audit: Arc<dyn Sink>) -> Self {
-        Self { id: id.to_owned(), processes: Processes::default(), dir: None, audit }
+        let memory = Memory::Others;
+        Self { id: id.to_owned(), processes: Processes::default(), dir: None, audit, memory }
+    }
+
+    /// The same for a program that nobody supervises: what it leaves when it is killed is removed by the next one.
+    #[must_use]
+    pub fn alone(id: &str, audit: Arc<dyn Sink>) -> Self {
+        Self { memory: Memory::Own(None), ..Self::new(id, audit) }
     }
 
     /// Its name.
@@ -58,9 +77,19 @@ impl Session {
     pub fn dir(&mut self) -> std::io::Result<&Path> {
         let dir = match self.dir.take() {
             Some(dir) => dir,
-            None => SessionDir::make()?,
+            None => self.make_dir()?,
         };
         Ok(self.dir.insert(dir).path())
+    }
+
+    fn make_dir(&mut self) -> std::io::Result<SessionDir> {
+        let dir = SessionDir::make()?;
+        if let Memory::Own(taken) = &mut self.memory {
+            // Without a place for state the directory is only removed when the session ends as it should.
+            *taken = SessionPlace::open(&self.id).and_then(SessionPlace::take).ok().flatten();
+            taken.iter().try_for_each(|taken| taken.remember(dir.path()))?;
+        }
+        Ok(dir)
     }
 
     /// Starts a tool that is left running. While it runs, starting it again only says so.
@@ -137,6 +166,9 @@ impl Session {
     pub fn close(&mut self) {
         self.processes.stop_all();
         drop(self.dir.take());
+        if let Memory::Own(taken) = &mut self.memory {
+            drop(taken.take());
+        }
     }
 }
 

@@ -191,7 +191,7 @@ impl Drop for Taken {
     }
 }
 
-/// Every session that lives, by name; what dead ones left is removed.
+/// Every session that lives and can be reached, by name; what dead ones left is removed.
 ///
 /// # Errors
 /// When the place for state is not the user's own.
@@ -202,8 +202,12 @@ pub fn sessions() -> Result<Vec<String>, SessionError> {
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let mut alive = Vec::new();
     for name in names.filter(|name| is_session_id(name)) {
+        let Ok(place) = SessionPlace::open(&name) else { continue };
+        let listens = std::fs::symlink_metadata(place.socket()).is_ok();
         // Dropping what was taken removes it.
-        if let Ok(None) = SessionPlace::open(&name).and_then(SessionPlace::take) {
+        if let Ok(None) = place.take()
+            && listens
+        {
             alive.push(name);
         }
     }
