@@ -8,14 +8,20 @@ mod readers;
 
 use sbx::hook::{Client, files_of_patch, plain_words, quote, reads, unquote};
 use sbx::manifest::{EditError, RiskSettings, grant, parse_spec, revoke, split};
+use sbx::mcp::Teller;
+use sbx::mcp::protocol::Message;
+use sbx::mcp::serve::{Handled, Means, Server};
 use sbx::policy::covers_grant;
 use sbx::risk::{Context, RuleSet, Scene, assess, prove};
+use sbx::run::Setting;
 use sbx::text::{Problem, render_all};
 use sbx::tool::{
     Fault, Kind, Layer, Param, Piece, ShellLine, Surroundings, Syntax, Template, read_definitions,
 };
 use sbx::{Config, Facts, Manifest, Policy, Request, Source, decide};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
 
 fn facts() -> Facts {
     Facts::new("/home/u").at("/w/app")
@@ -349,6 +355,57 @@ pub fn hook(data: &[u8]) {
     }
     for (_, file) in files_of_patch(&text).unwrap_or_default() {
         assert!(!file.is_empty() && text.contains(file));
+    }
+}
+
+/// Tasks for the helper that works behind an agent's fence: any bytes are read or refused, and what is read is written
+/// the same.
+pub fn helper_task(data: &[u8]) {
+    sbx::hands::read_tasks(data);
+    // Few bytes are lengths that fit; so the same as a head, alone and with a body.
+    let length = |part: &[u8]| u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes();
+    for (head, body) in [(data, &[][..]), (data, data)] {
+        let message = [&length(head)[..], &length(body), head, body].concat();
+        assert!(sbx::hands::read_tasks(&message) <= 1);
+    }
+}
+
+#[derive(Debug)]
+struct Silent;
+
+impl Teller for Silent {
+    fn tell(&self, _line: &str) {}
+}
+
+/// The server of an agent that may do nothing, so that whatever is called does no harm.
+static SERVER: LazyLock<Option<Arc<Server>>> = LazyLock::new(|| {
+    let policy = Policy::from_specs("nobody", &[], &facts()).ok()?;
+    let setting = Setting::with_facts(facts()).ok()?;
+    let means = Means::new("fuzz", None, Vec::new(), Arc::new(sbx::audit::Nowhere));
+    let scene = sbx::mcp::serve::Scene::new(setting, policy, sbx::tool::Toolbox::default(), "/w/app");
+    Some(Server::new(scene, means, Arc::new(Silent)))
+});
+
+/// Lines for a server of the Model Context Protocol: each is answered at most once, with messages that can be read in
+/// one way only, and nothing is done.
+pub fn serve(data: &[u8]) {
+    assert!(SERVER.is_some(), "an agent that may do nothing can always be served");
+    let Some(server) = SERVER.as_ref() else { return };
+    for line in data.split(|byte| *byte == b'\n').take(64) {
+        let said = RefCell::new(Vec::new());
+        match server.handle(line) {
+            Handled::Nothing => {}
+            Handled::Answer(answer) => said.borrow_mut().push(answer),
+            Handled::Call(job) => job.run(&|line| said.borrow_mut().push(line.to_owned())),
+        }
+        let said = said.into_inner();
+        let answers = said.iter().filter(|line| !line.contains("\"method\":")).count();
+        assert!(answers <= 1, "{said:?}");
+        for line in &said {
+            assert!(line.ends_with('\n'), "{line} does not end");
+            let text = line.trim_end_matches('\n');
+            assert!(Message::read(text.as_bytes()).is_ok_and(|message| !message.separators), "{text}");
+        }
     }
 }
 

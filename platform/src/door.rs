@@ -28,7 +28,7 @@ pub trait Destinations: Send + Sync + std::fmt::Debug {
     ///
     /// To be asked once for every connection that comes to any of the doors, the proxy and names by stream
     /// included: with [`Way::OnBehalf`] the doors stand on the host's loopback, where others can find them.
-    fn of(&self, stream: &TcpStream) -> Option<SocketAddr>;
+    fn of(&self, stream: BorrowedFd<'_>) -> Option<SocketAddr>;
 }
 
 /// The sockets that come out of one launch, to be served until they hang up.

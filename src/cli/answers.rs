@@ -2,6 +2,7 @@
 
 use super::schema::{place, strings};
 use crate::capability::{CATALOG, Risk};
+use crate::hands::{self, FaultCode};
 use crate::text::Code;
 use crate::tool::ToolCode;
 use serde_json::{Map, Value, json};
@@ -217,6 +218,7 @@ pub(super) fn doctor() -> Value {
         ("backend", text()),
         ("works", flag()),
         ("failure", text_or_null()),
+        ("network", json!({ "enum": ["redirected", "per-port", "on-behalf", null] })),
         ("guarantees", list(guarantee)),
     ]);
     let finding = object([
@@ -324,13 +326,17 @@ pub(super) fn provider_tools() -> Value {
 /// What ran, with what held; or why nothing ran.
 pub(super) fn outcome(denial: Value) -> Value {
     let number = json!({ "type": ["integer", "null"] });
+    let mut refusal = denial.clone();
+    refusal["properties"]["call"] = text_or_null();
+    refusal["properties"]["errno"] = number.clone();
+    refusal["properties"]["command"] = text_or_null();
     let ran = json!({
         "type": "object",
         "properties": {
             "status": { "type": "integer" }, "exit": number, "signal": number, "limit": text_or_null(),
             "setup": text_or_null(), "duration_ms": { "type": "integer" }, "backend": text(),
             "guarantees": strings(), "missing": strings(), "remarks": strings(), "warnings": strings(),
-            "stdout": text(), "stderr": text(), "refused": list(denial.clone()),
+            "stdout": text(), "stderr": text(), "refused": list(refusal),
         },
         "required": ["status", "exit", "signal", "limit", "setup", "duration_ms", "backend", "guarantees", "missing"],
         "additionalProperties": false,
@@ -479,4 +485,17 @@ fn client_file(what: &'static str) -> Value {
         (what, list(entry)),
         ("text", text_or_null()),
     ])
+}
+
+/// Any operation's answer, the denial or the fault.
+pub(super) fn operation(denial: Value) -> Value {
+    let codes: Vec<&str> = FaultCode::ALL.iter().map(|code| code.name()).collect();
+    let fault = object([
+        ("is_error", json!({ "const": true })),
+        ("code", json!({ "enum": codes })),
+        ("message", text()),
+        ("hint", text_or_null()),
+    ]);
+    let done = hands::all().into_iter().map(|tool| tool.output_schema);
+    json!({ "anyOf": done.chain([denial, fault]).collect::<Vec<_>>() })
 }

@@ -3,9 +3,11 @@
 use super::fence::{Who, explain};
 use super::{CliError, Exit, Ui};
 use crate::audit::Sink;
-use crate::decide::{Decision, Denial, Request};
+use crate::decide::{Decision, Request};
 use crate::plan::Invocation;
-use crate::run::{Agent, Ran, Setting, audit, denied, exit_status, judge, outcome_json, refused, run};
+use crate::run::{
+    Agent, Ran, Refusal, Setting, audit, denied, exit_status, is_traced, judge, outcome_json, refused, run,
+};
 use clap::{Args, Subcommand};
 use sbx_platform::End;
 use sbx_platform::plan::Stdio;
@@ -184,7 +186,7 @@ impl Fence {
         match ran {
             Ok(ran) => {
                 let mut denials = refused(&permit, &ran.outcome.acts);
-                denials.extend(ran.refused.iter().cloned());
+                denials.extend(ran.refused.iter().cloned().map(Refusal::from));
                 self.report(ui, &ran, &denials)
             }
             Err(error) => {
@@ -210,13 +212,13 @@ impl Fence {
         Ok(())
     }
 
-    fn report(&self, ui: &Ui, ran: &Ran, refused: &[Denial]) -> Result<u8, CliError> {
+    fn report(&self, ui: &Ui, ran: &Ran, refused: &[Refusal]) -> Result<u8, CliError> {
         let status = exit_status(&ran.outcome.end);
         let mut body = outcome_json(&ran.outcome);
         body["remarks"] = json!(ran.remarks);
         body["warnings"] = json!(ran.warnings);
         if self.explain {
-            body["refused"] = refused.iter().map(Denial::to_json).collect();
+            body["refused"] = refused.iter().map(Refusal::to_json).collect();
         }
         self.tell(&body);
         if ui.json {
@@ -234,6 +236,9 @@ impl Fence {
         } else {
             HINTED
         };
+        if self.explain && !is_traced(&ran.outcome.acts) && !matches!(ran.outcome.end, End::Setup(_)) {
+            ui.remark("sbx: this system lets no process be followed: only refused changes are known");
+        }
         for denial in refused.iter().take(told) {
             ui.remark(format!("sbx: refused: {denial}"));
         }

@@ -17,10 +17,12 @@ mod fence;
 mod fs;
 mod hand;
 mod hook;
+mod http;
 mod mcp;
 mod new;
 mod offers;
 mod quick;
+mod records;
 mod registered;
 mod report;
 mod risk;
@@ -80,6 +82,11 @@ enum Command {
     /// Do an agent's file operations behind its fence.
     #[command(subcommand)]
     Fs(fs::Fs),
+    /// Make an HTTP request with an agent's authority.
+    Http(http::Http),
+    /// Read and change the store of records with an agent's authority.
+    #[command(subcommand)]
+    Records(records::Records),
     /// Find out what works here, what does not, and what to do about it.
     Doctor(doctor::Doctor),
     /// Show, count and verify what happened.
@@ -177,6 +184,8 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Risk(command) => command.run(ui),
         Command::Why(command) => command.run(ui),
         Command::Fs(command) => command.run(ui),
+        Command::Http(command) => command.run(ui),
+        Command::Records(command) => command.run(ui),
         Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),
         Command::Report(command) => command.run(ui),

@@ -82,6 +82,8 @@ pub(super) enum What {
     ToolStatus,
     /// An answer of `sbx tools status` about a session.
     ToolSession,
+    /// An answer of `sbx fs`, `sbx http` and `sbx records`: what was done, the denial, or why it failed.
+    Operation,
 }
 
 impl Schema {
@@ -129,6 +131,7 @@ pub(super) fn schema(what: What) -> Value {
         What::ToolRun => titled("sbx tool run", answers::tool_run(denial())),
         What::ToolStatus => titled("sbx tool status", answers::tool_status(denial())),
         What::ToolSession => titled("sbx tool session", answers::tool_session()),
+        What::Operation => titled("sbx operation", answers::operation(denial())),
     }
 }
 

@@ -7,6 +7,7 @@ mod clients;
 mod files;
 mod finding;
 mod host;
+mod network;
 mod record;
 mod trial;
 
@@ -19,6 +20,7 @@ pub use trial::{BackendReport, Fares, try_backend};
 
 use crate::manifest::{Shelf, list};
 use crate::run::Setting;
+use sbx_platform::door::Way;
 use sbx_platform::{Backend, Guarantee};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -103,6 +105,10 @@ fn judge(backends: &[BackendReport], cgroup2: bool) -> Vec<Finding> {
         return found;
     };
     found.push(finding("strongest", Level::Fine, format!("`auto` uses {}", strongest.backend)));
+    for (backend, way) in backends.iter().filter_map(|tried| Some((tried.backend, tried.network?))) {
+        let level = if way == Way::Redirected { Level::Fine } else { Level::Note };
+        found.push(finding("network", level, format!("network of {backend}: {}", network::sentence(way))));
+    }
     let missing: Vec<&str> = strongest.with(Fares::Missing).map(Guarantee::name).collect();
     let limits = missing.iter().filter(|name| name.ends_with("-limit")).count();
     if limits > 0 {

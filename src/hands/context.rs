@@ -1,13 +1,14 @@
 //! Who asks, from where, and what is kept between calls.
 
 use super::keep::{Keep, Making};
+use super::records::Store;
 use crate::audit::Sink;
 use crate::net::Fetcher;
 use crate::policy::Policy;
 use crate::run::Setting;
 use sbx_platform::Backend;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// An agent with its hands: its authority, where relative paths start, and the helper that is kept warm.
 ///
@@ -21,6 +22,8 @@ pub struct Context {
     pub(super) making: Making,
     /// What makes requests, once one was made.
     pub(super) fetcher: Mutex<Option<Arc<Fetcher>>>,
+    /// The store of records, once it was asked for.
+    pub(super) store: OnceLock<Store>,
 }
 
 impl Context {
@@ -36,6 +39,7 @@ impl Context {
             keep: Keep::default(),
             making,
             fetcher: Mutex::default(),
+            store: OnceLock::new(),
         }
     }
 

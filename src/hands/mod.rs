@@ -24,6 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod agents;
 mod arguments;
 mod cancel;
 mod context;
@@ -34,6 +35,10 @@ mod http;
 mod judge;
 mod keep;
 mod offer;
+mod reach;
+mod record;
+mod records;
+mod schemas;
 mod search;
 mod table;
 
@@ -110,7 +115,7 @@ pub fn call(name: &str, arguments: &Value, context: &Context, cancel: &Cancel) -
 /// A call and how it went, without content.
 fn told(name: &str, arguments: &Value, reply: &Reply, begun: Instant) -> Value {
     let values: serde_json::Map<String, Value> =
-        ["path", "path_base64", "url", "method", "id", "class", "glob"]
+        ["path", "path_base64", "url", "method", "id", "class", "glob", "grants"]
             .iter()
             .filter_map(|key| Some(((*key).to_owned(), arguments.get(key)?.clone())))
             .collect();

@@ -5,7 +5,7 @@ use super::arguments::Arguments;
 use super::cancel::Cancel;
 use super::context::Context;
 use super::table::TABLE;
-use crate::capability::Capability;
+use crate::capability::{Capability, Family};
 use crate::policy::Policy;
 use serde_json::{Value, json};
 
@@ -75,6 +75,10 @@ pub(super) enum Needs {
 impl Row {
     fn is_held(&self, policy: &Policy) -> bool {
         let held = |capability: &Capability| policy.holds(*capability);
+        let of_records = self.capabilities.iter().any(|capability| capability.family() == Family::Records);
+        if of_records && policy.facts().records_dir.is_none() {
+            return false;
+        }
         match self.needs {
             Needs::All => self.capabilities.iter().all(held),
             Needs::Any => self.capabilities.iter().any(held),
@@ -139,7 +143,7 @@ pub fn all() -> Vec<Tool> {
     TABLE.iter().map(Row::tool).collect()
 }
 
-/// The operations an agent holds the capabilities for, in a stable order.
+/// The operations an agent holds the capabilities for, in a stable order; those on records only where some are kept.
 #[must_use]
 pub fn offered(policy: &Policy) -> Vec<Tool> {
     TABLE.iter().filter(|row| row.is_held(policy)).map(Row::tool).collect()
@@ -165,6 +169,8 @@ mod tests {
         assert!(!reading.contains(&"edit_file") && !reading.contains(&"delete_file"));
         assert!(names(&["fs.read{in=/w}", "fs.write{in=/w}"]).contains(&"edit_file"));
         assert!(!names(&["fs.write{in=/w}"]).contains(&"delete_file"));
+        // Nobody has said where records are kept.
+        assert_eq!(names(&["records.read"]), ["agents_capabilities"]);
     }
 
     #[test]

@@ -198,7 +198,10 @@ impl Session {
     fn end_event(&self, outcome: &Outcome) -> Value {
         let mut body = outcome_json(outcome);
         body["server"] = json!(self.origin.server);
-        let refused = outcome.acts.iter().filter(|act| matches!(act.verb, Verb::Write | Verb::Remove));
+        let refused = outcome
+            .acts
+            .iter()
+            .filter(|act| act.is_refused() && matches!(act.verb, Verb::Write | Verb::Remove));
         body["refused"] = refused.map(|act| json!({ "path": act.path.to_string_lossy() })).collect();
         body
     }

@@ -96,7 +96,7 @@ impl Fetcher {
         let outer_proxy = further_out(&settings)?;
         let report = Report::new(authority.agent(), settings.sink);
         let secrets = Secrets(settings.secrets);
-        Ok(Self { service: Service::new(authority, report, secrets, outer_proxy, None) })
+        Ok(Self { service: Service::new(authority, report, secrets, outer_proxy, None, true) })
     }
 
     /// Makes a request and waits for its answer, unless `is_cancelled` says otherwise.

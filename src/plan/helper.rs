@@ -14,7 +14,7 @@ use super::view::View;
 use crate::policy::Policy;
 use crate::profile::view_of;
 use sbx_platform::Guarantee;
-use sbx_platform::plan::{Code, Exec, Identity, Limits, MountOp, Plan, Rights, UnixSockets};
+use sbx_platform::plan::{Access, Code, Exec, Identity, Limits, MountOp, Plan, Rights, UnixSockets};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -72,7 +72,7 @@ pub fn lower_helper(
     // Whatever watches protected names looks its callers up there.
     view.mounts.push(MountOp::Proc { dest: "/proc".into() });
     view.right("/proc", Rights::READ | Rights::LIST);
-    view.add_places(&places, Code::Refused);
+    view.add_places(&places, Code::Refused, &[], |_| Access::ReadWrite);
     view.hide(&policy.facts().state_dir, &places, host);
     view.add_listed(&parts);
     let mut plan = Plan::new(program, argv);

@@ -11,7 +11,7 @@ use crate::decide::{Permit, Subject};
 use crate::policy::Policy;
 use crate::profile::System;
 use sbx_platform::path::within;
-use sbx_platform::plan::{Code, Exec, Identity, Limits, Network, Plan, Rights, Stdio, UnixSockets};
+use sbx_platform::plan::{Access, Code, Exec, Identity, Limits, Network, Plan, Rights, Stdio, UnixSockets};
 use sbx_platform::{Guarantee, plan};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
@@ -59,6 +59,34 @@ pub struct Invocation {
     pub entry: Option<Entry>,
     /// Files that stay as they are whatever is granted, beside sbx's own; links followed.
     pub protect: Vec<PathBuf>,
+    /// Runs only to be watched: changes are kept apart.
+    pub rehearsal: Option<Rehearsal>,
+}
+
+/// A run that is watched and leaves nothing behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rehearsal {
+    /// Whether what is granted to be written can be written to a copy; else it cannot be written at all.
+    pub copies: bool,
+    /// Places that are really written all the same.
+    pub kept: Vec<PathBuf>,
+    /// Places that are mount points of their own and need a copy of their own.
+    pub apart: Vec<PathBuf>,
+    /// Files and directories that are not shown although they lie in a granted place.
+    pub hidden: Vec<PathBuf>,
+}
+
+impl Rehearsal {
+    /// How a place is shown that is granted to be written.
+    fn access(&self, path: &Path) -> Access {
+        if self.kept.iter().any(|kept| within(path, kept)) {
+            Access::ReadWrite
+        } else if self.copies {
+            Access::Copied
+        } else {
+            Access::ReadOnly
+        }
+    }
 }
 
 /// What is run for a command, and what that is made of: for `npx package`, the interpreter and the package.
@@ -101,6 +129,7 @@ impl Invocation {
             private: None,
             entry: None,
             protect: Vec::new(),
+            rehearsal: None,
         }
     }
 
@@ -108,6 +137,13 @@ impl Invocation {
     #[must_use]
     pub fn protecting(mut self, files: Vec<PathBuf>) -> Self {
         self.protect = files;
+        self
+    }
+
+    /// The same, only to be watched, in the user's own home.
+    #[must_use]
+    pub fn rehearsal(mut self, rehearsal: Option<Rehearsal>) -> Self {
+        self.rehearsal = rehearsal;
         self
     }
 
@@ -252,9 +288,18 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
             view.add_scratch_in_place(size, code)
         }
     };
-    view.add_places(&places, code);
+    match &invocation.rehearsal {
+        None => {
+            view.add_places(&places, code, &[], |_| Access::ReadWrite);
+            view.add_home_links(&places, &policy.facts().home, &scratch.home);
+        }
+        Some(rehearsal) => {
+            let own: Vec<PathBuf> = rehearsal.apart.iter().chain(&rehearsal.kept).cloned().collect();
+            view.add_places(&places, code, &own, |path| rehearsal.access(path));
+            rehearsal.hidden.iter().for_each(|path| view.close(path, &places, host));
+        }
+    }
     view.hide(&policy.facts().state_dir, &places, host);
-    view.add_home_links(&places, &policy.facts().home, &scratch.home);
     if let Programs::Listed(parts) = &programs {
         view.add_listed(parts);
     }
@@ -274,6 +319,10 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     plan.protect.extend(invocation.protect.iter().cloned());
     plan.protect_names = protect::names(&places);
     plan.env = environment(policy, host, &scratch, &search, outlet);
+    if invocation.rehearsal.is_some() {
+        let home = policy.facts().home.clone().into_os_string();
+        plan.env.iter_mut().filter(|(name, _)| name == "HOME").for_each(|(_, value)| value.clone_from(&home));
+    }
     if let Some(private) = &invocation.private {
         plan.env.push((PRIVATE_VARIABLE.into(), private.dir.clone().into()));
     }

@@ -18,5 +18,6 @@ mod view;
 
 pub use helper::lower_helper;
 pub use host::{Host, Kind, Use};
-pub use lower::{Entry, Invocation, LowerError, Lowered, Private, lower};
+pub use lower::{Entry, Invocation, LowerError, Lowered, Private, Rehearsal, lower};
 pub use network::{Outlet, PROXY_PORT};
+pub use programs::usual_path;

@@ -28,6 +28,7 @@ pub const FILES: &[File] = files! { base:
     "doctor/install.txt",
     "hook/clients.txt",
     "hook/tools.txt",
+    "learn/places.txt",
     "mcp/actions.txt",
     "mcp/arguments.txt",
     "mcp/clients.txt",

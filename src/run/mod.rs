@@ -6,6 +6,7 @@ mod explain;
 mod launch;
 mod live;
 mod network;
+mod reaching;
 mod record;
 mod repositories;
 mod risk;
@@ -17,7 +18,7 @@ mod why;
 
 pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
 pub use cancel::Cancel;
-pub use explain::refused;
+pub use explain::{Refusal, is_traced, refused};
 pub use launch::{
     Ran, RunError, Started, exit_status, outcome_json, record_end, run, run_on, run_until, start,
     start_helper,

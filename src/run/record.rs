@@ -111,9 +111,11 @@ pub(super) fn failed(agent: &str, id: &str, status: u8, error: &str) -> Event {
 
 fn refused_act(act: &Act) -> Option<Value> {
     let verb = match act.verb {
+        _ if !act.is_refused() => return None,
         Verb::Write => "write",
         Verb::Remove => "remove",
-        Verb::Read | Verb::Made => return None,
+        Verb::Read | Verb::Look | Verb::Run | Verb::Made => return None,
+        Verb::Connect | Verb::Listen | Verb::Resolve => return None,
     };
     Some(json!({ "verb": verb, "path": act.path.to_string_lossy() }))
 }

@@ -36,6 +36,7 @@ const KINDS: &[&str] = &[
     "tool-run",
     "tool-status",
     "tool-session",
+    "operation",
 ];
 
 fn schema(env: &TestEnv, kind: &str) -> Value {
@@ -264,6 +265,13 @@ fn every_json_answer_fits_its_schema() {
         ("tool-session", &["tools", "status", "--session", "schema"]),
         ("tool-status", &["tools", "stop", "--session", "schema", "wait"]),
         ("tool-status", &["tools", "stop", "--session", "schema", "wait"]),
+        ("operation", &["fs", "list", "-a", "scout", "."]),
+        ("operation", &["fs", "read", "-a", "scout", "bad.yml"]),
+        ("operation", &["fs", "read", "-a", "scout", "missing"]),
+        ("operation", &["fs", "delete", "-a", "scout", "bad.yml"]),
+        ("operation", &["fs", "search", "-a", "scout", "echo"]),
+        ("operation", &["http", "-a", "scout", "GET", "http://host.example/"]),
+        ("operation", &["records", "list", "-a", "scout"]),
         ("doctor", &["doctor"]),
         ("why", &["why", "--agent", "scout", "fs.read", "."]),
         ("why", &["why", "--agent", "scout", "fs.write", "x"]),

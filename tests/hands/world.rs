@@ -98,15 +98,7 @@ impl World {
 
     /// The same with something on standard input.
     pub(crate) fn call_with<S: AsRef<OsStr>>(&self, words: &[S], input: &[u8]) -> Said {
-        let mut command = self.command(words);
-        let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let input = input.to_vec();
-        let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
-        let output = child.wait_with_output().unwrap();
-        feeder.join().unwrap();
-        said(&output)
+        fed(self.command(words), input)
     }
 
     /// Every event of the log.
@@ -124,6 +116,18 @@ impl World {
         names.sort();
         names
     }
+}
+
+/// What a command says to something on its standard input.
+pub(crate) fn fed(mut command: Command, input: &[u8]) -> Said {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let output = child.wait_with_output().unwrap();
+    feeder.join().unwrap();
+    said(&output)
 }
 
 fn said(output: &Output) -> Said {

@@ -95,3 +95,77 @@ fn hands_follow_the_record_that_changes() {
     assert_eq!(talk.line()["method"], "notifications/tools/list_changed");
     assert_eq!(refused(&talk.call("read_file", json!({ "path": "a" }))), "capability_absent");
 }
+
+#[test]
+fn records_are_kept_by_class() {
+    let env = world(
+        &[
+            "records.read",
+            "records.create: {classes: [note]}",
+            "records.update: {classes: [note]}",
+            "records.delete: {classes: [draft]}",
+        ],
+        "",
+    );
+    env.write("home/.config/sbx/config.yml", "records: ~/notes\n");
+    std::fs::create_dir_all(env.home().join("notes")).unwrap();
+    let mut talk = serve(&env);
+    let create =
+        json!({ "id": "errands/shop", "class": "note", "body": "Buy milk.", "fields": { "due": "friday" } });
+    done(&talk.call("records_create", create));
+    let answer = talk.call("records_read", json!({ "id": "errands/shop" }));
+    assert!(done(&answer)["body"].as_str().unwrap().contains("Buy milk."), "{answer}");
+    assert_eq!(done(&talk.call("records_list", json!({})))["records"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        done(&talk.call("records_search", json!({ "pattern": "milk" })))["matches"][0]["id"],
+        "errands/shop"
+    );
+    done(&talk.call("records_update", json!({ "id": "errands/shop", "body": "Buy bread." })));
+    for (name, arguments) in [
+        ("records_create", json!({ "id": "plan", "class": "secret", "body": "" })),
+        ("records_delete", json!({ "id": "errands/shop" })),
+    ] {
+        let answer = talk.call(name, arguments);
+        assert_eq!(refused(&answer), "scope_violation", "{name}: {answer}");
+        assert!(recorded(&env, name, "scope_violation"), "{name}");
+    }
+    let env = world(&["fs.read: {in: ROOT}"], "");
+    env.write("home/.config/sbx/config.yml", "records: ~/notes\n");
+    std::fs::create_dir_all(env.home().join("notes")).unwrap();
+    let mut talk = serve(&env);
+    assert!(!talk.tools().iter().any(|name| name.starts_with("records_")));
+    for (name, arguments) in [
+        ("records_list", json!({})),
+        ("records_read", json!({ "id": "a" })),
+        ("records_search", json!({ "pattern": "a" })),
+        ("records_create", json!({ "id": "a", "class": "note" })),
+        ("records_update", json!({ "id": "a", "body": "" })),
+        ("records_delete", json!({ "id": "a" })),
+    ] {
+        let answer = talk.call(name, arguments);
+        assert_eq!(refused(&answer), "capability_absent", "{name}: {answer}");
+        assert!(recorded(&env, name, "capability_absent"), "{name}");
+    }
+}
+
+#[test]
+fn authority_is_given_on_only_as_far_as_it_is_held() {
+    let env = world(&["fs.read: {in: ROOT}", "agent.grant: {id: helper}"], "");
+    let file = env.write_record("helper.yml", "id: helper\ncapabilities: []\n");
+    let mut talk = serve(&env);
+    assert_eq!(done(&talk.call("agents_capabilities", json!({})))["agent"], "tester");
+    let root = env.project().display().to_string();
+    let grant = |what: &str| json!({ "id": "helper", "grants": [what] });
+    done(&talk.call("agents_grant", grant(&format!("fs.read{{in={root},paths=[src]}}"))));
+    assert!(std::fs::read_to_string(&file).unwrap().contains("fs.read"));
+    let answer = talk.call("agents_grant", grant(&format!("fs.write{{in={root}}}")));
+    assert_eq!(refused(&answer), "exceeds_grantor_authority", "{answer}");
+    let own = json!({ "id": "tester", "grants": [format!("fs.write{{in={root}}}")] });
+    assert_eq!(refused(&talk.call("agents_grant", own)), "self_modification");
+    assert!(recorded(&env, "agents_grant", "self_modification"));
+    let env = world(&["fs.read: {in: ROOT}"], "");
+    let mut talk = serve(&env);
+    let answer = talk.call("agents_grant", grant("fs.read"));
+    assert_eq!(refused(&answer), "capability_absent", "{answer}");
+    assert!(recorded(&env, "agents_grant", "capability_absent"));
+}

@@ -79,3 +79,23 @@ fn a_tool_is_narrowed_to_its_own_needs() {
     assert_eq!(refused(&answer), "capability_absent", "{answer}");
     assert!(recorded(&env, "shell", "capability_absent"));
 }
+
+#[test]
+fn operations_of_sbx_itself_run_in_the_helper() {
+    let tools = "tools:\n  note: {kind: internal, api: fs.write, params: {path: {type: path, allowed_prefix: $PROJECT}, content: text}}\n  show: {kind: internal, api: fs.read, params: {path: path}, max_stdout_bytes: 5}\n  names: {kind: internal, api: fs.list, params: {path: path}}\n  drop: {kind: internal, api: fs.delete, params: {path: path}}\n";
+    let env = world(ALL, tools);
+    let mut talk = serve(&env);
+    let path = |name: &str| env.project().join(name).display().to_string();
+    done(&talk.call("note", json!({ "path": path("n.txt"), "content": "hello world" })));
+    assert_eq!(std::fs::read_to_string(env.project().join("n.txt")).unwrap(), "hello world");
+    let answer = talk.call("show", json!({ "path": "n.txt" }));
+    assert_eq!((text(&answer), &done(&answer)["stdout_truncated"]), ("hello", &json!(true)));
+    let answer = talk.call("names", json!({ "path": "." }));
+    assert!(done(&answer)["value"].to_string().contains("n.txt"), "{answer}");
+    let answer = talk.call("show", json!({ "path": "/etc/passwd" }));
+    assert_eq!(refused(&answer), "scope_violation");
+    assert!(recorded(&env, "show", "scope_violation"));
+    assert_eq!(refused(&talk.call("note", json!({ "path": "/tmp/x", "content": "" }))), "invalid_params");
+    done(&talk.call("drop", json!({ "path": "n.txt" })));
+    assert!(!env.project().join("n.txt").exists());
+}

@@ -256,3 +256,48 @@ fn a_server_that_cannot_be_says_why_to_both_sides() {
     talk.hears("there is no agent `nobody`");
     assert_eq!(talk.ended().0.code(), Some(125));
 }
+
+#[test]
+fn what_is_told_back_is_bounded() {
+    let env = world(ALL, "tools:\n  say: {run: [echo, '${word}'], params: {word: text}}\n");
+    let mut talk = serve(&env);
+    let long = "x".repeat(3 << 20);
+    for (name, arguments) in [
+        ("exec", json!({ "argv": ["echo", long] })),
+        ("eval", json!({ "command": long })),
+        ("check_command", json!({ "command": long })),
+        ("say", json!({ "word": long })),
+        ("say", json!({ long.as_str(): 1 })),
+        ("read_file", json!({ "path": long })),
+        ("nope", json!({ "x": long })),
+    ] {
+        let answer = talk.call(name, arguments);
+        assert_eq!(refused(&answer), "invalid_params", "{name}");
+        assert!(answer.to_string().len() < 10_000, "{name}");
+    }
+    assert_eq!(talk.ask("tools/call", json!({ "name": long }))["error"]["code"], -32602);
+    talk.send(&json!({ "jsonrpc": "2.0", "id": long, "method": "ping" }).to_string());
+    let answer = talk.line();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(-32600)));
+    let log = env.home().join(".local/state/sbx/audit.jsonl");
+    assert!(std::fs::metadata(log).unwrap().len() < 100_000, "nor is the log flooded");
+    done(&talk.call("write_file", json!({ "path": "long", "content": long })));
+    assert_eq!(std::fs::metadata(env.project().join("long")).unwrap().len(), 3 << 20, "content may be long");
+}
+
+#[test]
+fn where_a_link_leads_that_the_agent_may_not_see_is_not_told() {
+    let env = world(ALL, "");
+    std::os::unix::fs::symlink("/nowhere/hidden-target", env.home().join("link")).unwrap();
+    let mut talk = serve(&env);
+    let link = env.home().join("link").display().to_string();
+    for (name, arguments) in [
+        ("exec", json!({ "argv": ["ls"], "cwd": link })),
+        ("eval", json!({ "command": "ls", "cwd": link })),
+        ("check_command", json!({ "command": "ls", "cwd": link })),
+    ] {
+        let answer = talk.call(name, arguments);
+        assert_eq!(refused(&answer), "scope_violation", "{name}");
+        assert!(!answer.to_string().contains("hidden-target"), "{name}: {answer}");
+    }
+}

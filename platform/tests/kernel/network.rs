@@ -125,7 +125,7 @@ impl Teller {
                     std::thread::sleep(Duration::from_millis(1));
                     continue;
                 };
-                match to.of(&stream) {
+                match to.of(stream.as_fd()) {
                     Some(meant) => {
                         let answer = if word.is_empty() { meant.to_string() } else { word.to_owned() };
                         served.fetch_add(1, Ordering::Relaxed);

@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 pub(super) const MOST_STREAM: usize = 3 << 19;
 /// The most of one stream that is also told as text: a model reads no more.
 const MOST_TEXT: usize = 64 << 10;
+/// The most of a value that is told as text too.
+const MOST_JSON: usize = 1 << 20;
 /// The longest answer.
 const MOST_ANSWER: usize = 9 << 20;
 
@@ -18,13 +20,17 @@ const MOST_ANSWER: usize = 9 << 20;
 pub(super) fn result(reply: &Reply) -> Value {
     match reply {
         Reply::Done { text, value } => {
-            // JSON that was cut would be none.
-            let text = text.as_deref().map_or_else(|| format!("{value:#}"), shortened);
-            fitting(text, value, false)
+            fitting(text.as_deref().map_or_else(|| as_text(value), shortened), value, false)
         }
         Reply::Failed { text, value } => fitting(shortened(&format!("Error: {text}")), value, true),
         Reply::Denied(denial) => denied(denial),
     }
+}
+
+/// A value as a text that is JSON too, unless it is so long that nobody would read it.
+fn as_text(value: &Value) -> String {
+    let text = format!("{value:#}");
+    if text.len() > MOST_JSON { shortened(&text) } else { text }
 }
 
 /// The denial in all places where clients look: text for the model, an object for machines.

@@ -1,6 +1,7 @@
 //! The arguments of a call, read strictly: what a tool does not take is refused, by name.
 
 use crate::decide::{Denial, DenialCode};
+use sbx_platform::path::{normalize, resolve};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,6 +16,9 @@ pub(super) struct Arguments<'a> {
     tool: &'a str,
     values: &'a Map<String, Value>,
 }
+
+/// The most of a wrong argument that is told back.
+const SHOWN: usize = 200;
 
 type Fault = Box<Denial>;
 
@@ -31,7 +35,8 @@ impl<'a> Arguments<'a> {
             None => Ok(arguments),
             Some(name) => {
                 let takes = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
-                Err(arguments.wrong(name, &format!("there is no argument '{name}'; {tool} takes {takes}")))
+                let shown: String = name.chars().take(SHOWN).collect();
+                Err(arguments.wrong(name, &format!("there is no argument '{shown}'; {tool} takes {takes}")))
             }
         }
     }
@@ -40,7 +45,9 @@ impl<'a> Arguments<'a> {
     pub(super) fn wrong(&self, name: &str, message: &str) -> Fault {
         let message = format!("{}: {message}", self.tool);
         let mut denial = Denial::of_tool(DenialCode::InvalidParams, self.agent, self.tool, message);
-        denial.request = json!({ "tool": self.tool, "param": name, "given": self.values.get(name) });
+        let given =
+            self.values.get(name).map(|value| value.to_string().chars().take(SHOWN).collect::<String>());
+        denial.request = json!({ "tool": self.tool, "param": name, "given": given });
         Box::new(denial)
     }
 
@@ -94,10 +101,12 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// A directory, links followed; where relative ones start when none is given.
-    pub(super) fn directory(&self, name: &str, from: &Path) -> Result<PathBuf, Fault> {
+    /// A directory as it is named, and with links followed; where relative ones start when none is given.
+    pub(super) fn directory(&self, name: &str, from: &Path) -> Result<(PathBuf, PathBuf), Fault> {
         let dir = self.text(name)?.map_or_else(|| from.to_path_buf(), |dir| from.join(dir));
-        Ok(sbx_platform::path::resolve(&dir).unwrap_or(dir))
+        let dir = normalize(&dir);
+        let target = resolve(&dir).unwrap_or_else(|_| dir.clone());
+        Ok((dir, target))
     }
 
     /// A time in seconds.

@@ -6,16 +6,19 @@ use super::offer::{Hints, Offer, Reply};
 use super::scene::Scene;
 use super::sets::{Call, absent};
 use crate::capability::Capability;
-use crate::decide::{Decision, Denial, Request};
+use crate::decide::{Decision, Denial, Request, decide};
 use crate::manifest::Limits;
 use crate::plan::Invocation;
+use crate::policy::Policy;
 use crate::run::tools::place;
-use crate::run::{Live, Ran, RunError, judge, outcome_json, refused, run_until};
+use crate::run::{Live, Ran, Refusal, RunError, judge, outcome_json, refused, run_until};
 use sbx_platform::End;
 use sbx_platform::plan::Stdio;
 use serde_json::{Value, json};
 use std::time::Duration;
 
+/// Their names.
+pub(super) const NAMES: &[&str] = &[EXEC, EVAL];
 const EXEC: &str = "exec";
 const EVAL: &str = "eval";
 /// How long a command may take when nobody says.
@@ -89,12 +92,14 @@ fn run(call: &Call<'_>) -> Result<Reply, Box<Denial>> {
         Request::eval(text).map_err(|error| arguments.wrong(first, &error.to_string()))?
     };
     let wall = Some(arguments.seconds("timeout_seconds", TIMEOUT)?);
-    let cwd = arguments.directory("cwd", &place(scene.policy(), &scene.cwd))?;
-    let request = request.in_dir(&cwd).by_tool(call.name);
+    let (asked, cwd) = arguments.directory("cwd", &place(scene.policy(), &scene.cwd))?;
+    let request = request.by_tool(call.name);
+    let (request, as_asked) = (request.clone().in_dir(&cwd), request.in_dir(asked));
     let policy = scene.policy().within(&Limits { wall, ..Limits::default() });
     let permit = match judge(&policy, &cwd, &request) {
         Ok(Decision::Allow(permit)) => permit,
-        Ok(Decision::Deny(denial)) => return Err(denial),
+        // Where a link leads that the agent may not see is not told.
+        Ok(Decision::Deny(denial)) => return Err(denied(&policy, &as_asked).unwrap_or(denial)),
         Err(error) => return Ok(Reply::failed(error.to_string())),
     };
     let invocation =
@@ -103,11 +108,19 @@ fn run(call: &Call<'_>) -> Result<Reply, Box<Denial>> {
     Ok(match ran {
         Ok(ran) => {
             let mut denials = refused(&permit, &ran.outcome.acts);
-            denials.extend(ran.refused.iter().cloned());
+            denials.extend(ran.refused.iter().cloned().map(Refusal::from));
             told(&ran, &denials)
         }
         Err(error) => not_run(&error),
     })
+}
+
+/// The denial of a request by the agent's grants, if there is one.
+fn denied(policy: &Policy, request: &Request) -> Option<Box<Denial>> {
+    match decide(policy, request) {
+        Decision::Allow(_) => None,
+        Decision::Deny(denial) => Some(denial),
+    }
 }
 
 fn not_run(error: &RunError) -> Reply {
@@ -118,7 +131,7 @@ fn not_run(error: &RunError) -> Reply {
 }
 
 /// How a command ended, for machines and for a model.
-fn told(ran: &Ran, refused: &[Denial]) -> Reply {
+fn told(ran: &Ran, refused: &[Refusal]) -> Reply {
     let mut value = outcome_json(&ran.outcome);
     if let Some(value) = value.as_object_mut() {
         // The log has what held; a model that reads this learns nothing from it.
@@ -136,7 +149,7 @@ fn told(ran: &Ran, refused: &[Denial]) -> Reply {
     drop(printed);
     value["remarks"] = json!(ran.remarks);
     value["warnings"] = json!(ran.warnings);
-    value["refused"] = refused.iter().map(Denial::to_json).collect();
+    value["refused"] = refused.iter().map(Refusal::to_json).collect();
     let end = match &ran.outcome.end {
         End::Exited(0) => None,
         End::Exited(code) => Some(format!("it ended with status {code}")),

@@ -104,7 +104,7 @@ fn answered(call: &Call<'_>) -> Result<Result<Value, SettingError>, Box<Denial>>
     let arguments = Arguments::read(scene.agent(), call.name, call.arguments, known)?;
     let command = if call.name == GET_POLICY { "" } else { arguments.needed("command")? };
     arguments.text("goal")?;
-    let dir = place(scene, arguments.directory("cwd", &scene.cwd)?)?;
+    let dir = place(scene, &arguments.directory("cwd", &scene.cwd)?)?;
     let settings = scene.policy().sections().risk.clone().unwrap_or_default();
     let layer = match RiskLayer::with_settings(scene.policy().facts(), settings, &dir) {
         Ok(layer) => layer,
@@ -122,18 +122,21 @@ fn answered(call: &Call<'_>) -> Result<Result<Value, SettingError>, Box<Denial>>
 }
 
 /// A directory an agent may ask about: what is read there must not tell of places that are not its own.
-fn place(scene: &Scene, dir: PathBuf) -> Result<PathBuf, Box<Denial>> {
-    let own = |root: &Path| within(&dir, root);
+fn place(scene: &Scene, (asked, dir): &(PathBuf, PathBuf)) -> Result<PathBuf, Box<Denial>> {
+    let own = |root: &Path| within(dir, root);
     let held = scene.policy().grants().iter().filter(|grant| {
         matches!(grant.capability().family(), Family::Proc) || grant.capability() == Capability::FsRead
     });
-    if dir == scene.cwd || held.filter_map(|grant| grant.root.as_deref()).any(own) {
-        return Ok(dir);
+    if *dir == scene.cwd || held.filter_map(|grant| grant.root.as_deref()).any(own) {
+        return Ok(dir.clone());
     }
-    match decide(scene.policy(), &Request::path(Capability::FsRead, &dir)) {
-        Decision::Allow(_) => Ok(dir),
-        Decision::Deny(denial) => Err(denial),
+    // Where a link leads that the agent may not see is not told.
+    for path in [asked, dir] {
+        if let Decision::Deny(denial) = decide(scene.policy(), &Request::path(Capability::FsRead, path)) {
+            return Err(denial);
+        }
     }
+    Ok(dir.clone())
 }
 
 fn suggestions(assessment: &Assessment<'_>) -> Value {

@@ -11,6 +11,7 @@ mod calls;
 mod commands;
 mod guard;
 mod hands;
+mod internal;
 mod life;
 mod named;
 mod notices;

@@ -2,6 +2,7 @@
 
 use super::answer::{MOST_STREAM, bounded};
 use super::arguments::Arguments;
+use super::internal;
 use super::offer::{Hints, Offer, Reply};
 use super::scene::Scene;
 use super::sets::Call;
@@ -98,6 +99,9 @@ fn run(call: &Call<'_>) -> Result<Reply, Box<Denial>> {
     } else {
         Given { values: call.arguments.clone(), args: Vec::new() }
     };
+    if let Action::Internal(_) = tool.action {
+        return internal::run(tool, &given, call);
+    }
     let dir = match tool.wants_session_dir() {
         false => None,
         true => match call.means.session().dir() {

@@ -13,6 +13,8 @@ use crate::run::tools::Stop;
 use crate::tool::Tool;
 use serde_json::{Value, json};
 
+/// Their names.
+pub(super) const NAMES: &[&str] = &[START, STATUS, STOP];
 const START: &str = "process_start";
 /// The one that only looks.
 pub(super) const STATUS: &str = "process_status";

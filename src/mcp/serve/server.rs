@@ -21,6 +21,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 /// The most of a refused line that is recorded.
 const SHOWN: usize = 200;
+/// The longest identifier, name or token that is told back.
+const LONGEST: usize = 1024;
 
 /// A server of one agent.
 #[derive(Debug)]
@@ -126,7 +128,7 @@ impl Server {
             "decision": "deny", "direction": "client", "fault": fault.name(), "message": fault.to_string(),
             "line": start, "bytes": line.len(),
         }));
-        let id = guess_id(line, &[]);
+        let id = guess_id(line, &[]).filter(|id| id.len() <= LONGEST);
         Handled::Answer(error_line(id.as_deref(), fault.code(), &fault.to_string(), None))
     }
 
@@ -155,6 +157,9 @@ impl Server {
         params: Option<&Json<'_>>,
         bytes: usize,
     ) -> Result<Handled, Fault> {
+        if id.spelled().len() > LONGEST {
+            return Err(Fault::NotMessage("`id` is longer than anything a client needs"));
+        }
         let answered = requests::era(params).and_then(|era| {
             if method == "tools/call" {
                 return self.call(id, params, era, bytes);
@@ -224,7 +229,7 @@ impl Server {
             }
         }
         let get = |key: &str| params.and_then(|params| params.get(key));
-        let Some(name) = get("name").and_then(Json::text) else {
+        let Some(name) = get("name").and_then(Json::text).filter(|name| name.len() <= LONGEST) else {
             return Err(Refusal::params("a call has the `name` of a tool"));
         };
         let arguments = match get("arguments") {
@@ -236,8 +241,12 @@ impl Server {
             Some(_) => return Err(Refusal::params("`arguments` is not an object")),
         };
         let token = get("_meta").and_then(|meta| meta.get("progressToken"));
-        let token =
-            token.filter(|token| matches!(token, Json::Text(_) | Json::Number(_))).map(Json::to_value);
+        let token = token.filter(|token| match token {
+            Json::Text(token) => token.len() <= LONGEST,
+            Json::Number(token) => token.len() <= LONGEST,
+            Json::Null | Json::Bool(_) | Json::List(_) | Json::Map(_) => false,
+        });
+        let token = token.map(Json::to_value);
         let hears = if era == Era::Modern { requests::hears(params) } else { self.notices.level() };
         let Some(call) = self.calls.begin(id, token) else {
             let message = "a request with this identifier is under way".to_owned();

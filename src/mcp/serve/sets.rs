@@ -28,17 +28,26 @@ pub(super) struct Call<'c> {
     pub(super) cancel: &'c Cancel,
 }
 
-type Offers = fn(&Scene) -> Vec<Offer>;
-type Carry = fn(&Call<'_>) -> Reply;
+/// A set of sbx's own tools.
+struct Set {
+    /// Whether a name is one of its tools'.
+    knows: fn(&str) -> bool,
+    /// Its tools, offered and withheld.
+    offers: fn(&Scene) -> Vec<Offer>,
+    /// Carries out a call of one of them.
+    carry: fn(&Call<'_>) -> Reply,
+}
 
-/// The sets of sbx's own tools: what they offer, and how their calls are carried out.
-const OWN: &[(Offers, Carry)] = &[
-    (guard::offers, guard::call),
-    (review::offers, review::call),
-    (commands::offers, commands::call),
-    (processes::offers, processes::call),
-    (hands::offers, hands::call),
+const OWN: &[Set] = &[
+    Set { knows: |name| guard::NAMES.contains(&name), offers: guard::offers, carry: guard::call },
+    Set { knows: |name| name == review::NAME, offers: review::offers, carry: review::call },
+    Set { knows: |name| commands::NAMES.contains(&name), offers: commands::offers, carry: commands::call },
+    Set { knows: |name| processes::NAMES.contains(&name), offers: processes::offers, carry: processes::call },
+    Set { knows: hands::knows, offers: hands::offers, carry: hands::call },
 ];
+
+/// The most bytes of arguments, but for tools that take a file's content.
+const MOST_ARGUMENTS: usize = 1 << 20;
 
 /// Every tool there is, offered or not, by name.
 pub(super) fn all(scene: &Scene) -> Vec<Offer> {
@@ -51,7 +60,7 @@ pub(super) fn all(scene: &Scene) -> Vec<Offer> {
 
 /// The tools of sbx's own.
 fn own(scene: &Scene) -> Vec<Offer> {
-    OWN.iter().flat_map(|(offers, _)| offers(scene)).collect()
+    OWN.iter().flat_map(|set| (set.offers)(scene)).collect()
 }
 
 /// The tools a client is shown.
@@ -68,10 +77,15 @@ pub(super) fn is_quick(name: &str) -> bool {
 
 /// Carries a call out.
 pub(super) fn carry_out(call: &Call<'_>) -> Reply {
-    for (offers, carry) in OWN {
-        if offers(call.scene).iter().any(|offer| offer.name == call.name) {
-            return carry(call);
-        }
+    // Arguments are recorded and told back; what is too long for that is not looked at.
+    let told = call.arguments.iter().filter(|(name, _)| !hands::is_content(call.name, name));
+    if told.map(|(name, value)| name.len() + value.to_string().len()).sum::<usize>() > MOST_ARGUMENTS {
+        let message = format!("the arguments of {} have more than {MOST_ARGUMENTS} bytes", call.name);
+        let denial = Denial::of_tool(DenialCode::InvalidParams, call.scene.agent(), call.name, message);
+        return Reply::Denied(Box::new(denial));
+    }
+    if let Some(set) = OWN.iter().find(|set| (set.knows)(call.name)) {
+        return (set.carry)(call);
     }
     if call.scene.tools.get(call.name).is_some() {
         return named::call(call);

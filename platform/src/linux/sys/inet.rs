@@ -108,7 +108,7 @@ pub(crate) fn original_destination(socket: RawFd, six: bool) -> Option<SocketAdd
         libc::getsockopt(socket, level, ORIGINAL_DESTINATION, raw.0.as_mut_ptr().cast(), &raw mut length)
     };
     check_int(done).ok()?;
-    Raw::parse(raw.0.get(..usize::try_from(length).ok()?)?)
+    raw.read(length)
 }
 
 /// A stream socket that is not connected.
@@ -194,16 +194,21 @@ pub(crate) fn local(socket: RawFd) -> io::Result<SocketAddr> {
     let mut length = raw.0.len() as socklen_t;
     // SAFETY: the kernel writes at most `length` bytes, which is the size of the buffer.
     check_int(unsafe { libc::getsockname(socket, raw.0.as_mut_ptr().cast(), &raw mut length) })?;
-    let end = usize::try_from(length).unwrap_or(0).min(raw.0.len());
-    Raw::parse(&raw.0[..end]).ok_or_else(|| errno(libc::EAFNOSUPPORT))
+    raw.read(length).ok_or_else(|| errno(libc::EAFNOSUPPORT))
+}
+
+/// The address of a socket's other end.
+pub(crate) fn peer(socket: RawFd) -> io::Result<SocketAddr> {
+    let mut raw = Raw([0; 28]);
+    let mut length = raw.0.len() as socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which is the size of the buffer.
+    check_int(unsafe { libc::getpeername(socket, raw.0.as_mut_ptr().cast(), &raw mut length) })?;
+    raw.read(length).ok_or_else(|| errno(libc::EAFNOSUPPORT))
 }
 
 /// Whether a socket has another end.
 pub(crate) fn is_connected(socket: RawFd) -> bool {
-    let mut raw = Raw([0; 28]);
-    let mut length = raw.0.len() as socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, which is the size of the buffer.
-    unsafe { libc::getpeername(socket, raw.0.as_mut_ptr().cast(), &raw mut length) == 0 }
+    peer(socket).is_ok()
 }
 
 /// Gives a socket an address.
