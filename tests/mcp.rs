@@ -16,6 +16,8 @@ mod packages;
 mod peers;
 #[path = "../fuzz/src/readers.rs"]
 mod readers;
+#[path = "mcp/rust_client.rs"]
+mod rust_client;
 #[path = "mcp/server.rs"]
 mod server;
 #[path = "mcp/stream.rs"]

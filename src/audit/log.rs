@@ -16,6 +16,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -30,7 +31,9 @@ pub struct Log {
     files: Files,
     session: String,
     settings: AuditSettings,
-    /// What is left open from one event to the next.
+    /// Whether files stay open from one event to the next.
+    stays_open: AtomicBool,
+    /// What is left open.
     kept: Mutex<Option<Kept>>,
     /// The first failure that was let pass because the configuration says so.
     failure: Mutex<Option<String>>,
@@ -48,8 +51,14 @@ impl Log {
     /// The log below a state directory. Nothing is touched before the first event.
     #[must_use]
     pub fn new(state_dir: &Path, session: impl Into<String>, settings: AuditSettings) -> Self {
-        let (kept, failure) = (Mutex::new(None), Mutex::new(None));
-        Self { files: Files::in_dir(state_dir), session: session.into(), settings, kept, failure }
+        Self {
+            files: Files::in_dir(state_dir),
+            session: session.into(),
+            settings,
+            stays_open: AtomicBool::new(false),
+            kept: Mutex::new(None),
+            failure: Mutex::new(None),
+        }
     }
 
     /// The file that is written to.
@@ -85,7 +94,8 @@ impl Log {
             }
             // Somebody else rotated, repaired or replaced something: all is looked at anew.
         }
-        *kept = Some(self.append_anew(events)?);
+        let now = self.append_anew(events)?;
+        *kept = self.stays_open.load(Ordering::Relaxed).then_some(now);
         Ok(())
     }
 
@@ -165,6 +175,10 @@ impl Kept {
 impl Sink for Log {
     fn record(&self, event: Event) -> io::Result<()> {
         self.record_all(vec![event])
+    }
+
+    fn stay_open(&self) {
+        self.stays_open.store(true, Ordering::Relaxed);
     }
 
     fn record_all(&self, events: Vec<Event>) -> io::Result<()> {

@@ -61,6 +61,10 @@ pub trait Sink: Send + Sync + std::fmt::Debug {
     /// When it could not be kept although the configuration wants it kept: what it tells of must not happen.
     fn record(&self, event: Event) -> std::io::Result<()>;
 
+    /// Expects many events: files may stay open in between. Only for a process that starts others by `execve`, for
+    /// what is merely forked would hold them too.
+    fn stay_open(&self) {}
+
     /// Keeps events in their order.
     ///
     /// # Errors

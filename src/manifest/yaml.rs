@@ -255,9 +255,11 @@ fn refused(message: &str, span: Span) -> Problem {
 
 /// A plain scalar by the core schema; anything quoted is a string.
 fn scalar(text: &str, style: ScalarStyle) -> NodeKind {
-    if style != ScalarStyle::Plain {
-        return NodeKind::Text(text.to_owned());
-    }
+    if style == ScalarStyle::Plain { plain(text) } else { NodeKind::Text(text.to_owned()) }
+}
+
+/// What a scalar without quotes is.
+pub(super) fn plain(text: &str) -> NodeKind {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => NodeKind::Null,
         "true" | "True" | "TRUE" => NodeKind::Bool(true),

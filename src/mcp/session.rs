@@ -101,6 +101,7 @@ impl Session {
         let told_of: Arc<dyn Sink> = attaching.clone();
         let Started { child, network, .. } =
             self.launch(&rules, [Pipe::New, Pipe::New, Pipe::Inherit], &told_of)?;
+        log.stay_open();
         let gate = Arc::new(Gate::new(rules, &self.origin.server, Arc::clone(&log), Arc::clone(&teller)));
         attaching.attach(Arc::clone(&gate));
         let watch = Watch::new(self.origin.clone(), files);

@@ -5,7 +5,7 @@
 
 use super::rule::{self, Origin, Rule, bad};
 use super::{Context, Scene, assess};
-use crate::manifest::{Node, RiskSettings, parse_yaml};
+use crate::manifest::{Node, RiskSettings, parse_plain_yaml, parse_yaml};
 use crate::profile::RISK_RULES;
 use crate::text::{Problem, Source};
 use std::collections::HashMap;
@@ -30,7 +30,7 @@ struct Indexed {
 static SHIPPED: LazyLock<Arc<Indexed>> = LazyLock::new(|| {
     let mut shipped = Indexed::default();
     for (path, text) in RISK_RULES {
-        let (rules, problems) = parse(&Source::new(*path, *text), Origin::Builtin);
+        let (rules, problems) = shipped_rules(path, text);
         // A test reads every shipped file; here there is nobody to tell.
         debug_assert!(problems.is_empty(), "{path}: {problems:?}");
         rules.into_iter().for_each(|rule| shipped.add(rule));
@@ -144,6 +144,13 @@ impl RuleSet {
         added.add(rule.clone());
         Self { shipped: Arc::default(), added }
     }
+}
+
+/// The rules of a shipped file.
+fn shipped_rules(path: &str, text: &str) -> (Vec<Rule>, Vec<Problem>) {
+    let Some(root) = parse_plain_yaml(text) else { return parse(&Source::new(path, text), Origin::Builtin) };
+    let mut problems = Vec::new();
+    (rule::read(&root, Origin::Builtin, &mut problems), problems)
 }
 
 fn parse(source: &Source, origin: Origin) -> (Vec<Rule>, Vec<Problem>) {

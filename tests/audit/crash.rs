@@ -29,6 +29,10 @@ fn writer() {
     let mut settings = sbx::manifest::AuditSettings::default();
     settings.max_size = 4 << 20;
     let log = sbx::audit::Log::new(parts[0].as_ref(), parts[1], settings);
+    // Every other writer keeps the files open in between.
+    if parts[1].ends_with(['1', '3', '5', '7', '9', 'd']) {
+        log.stay_open();
+    }
     for number in 0..events {
         let body = json!({ "number": number, "text": "x".repeat(size) });
         log.record(Event::new("launch", parts[1], body)).expect("recorded");
@@ -169,4 +173,40 @@ fn a_log_that_is_no_file_is_an_error() {
     let below =
         sbx::audit::Log::new(&state.0.join("file/below"), "s", sbx::manifest::AuditSettings::default());
     assert!(below.record(Event::new("launch", "a", json!({}))).is_err());
+}
+
+#[test]
+fn a_log_that_stays_open_notices_what_others_do() {
+    let state = State::new();
+    let mut settings = sbx::manifest::AuditSettings::default();
+    settings.max_size = 2000;
+    let [open, other] = ["open", "other"].map(|name| sbx::audit::Log::new(&state.0, name, settings));
+    open.stay_open();
+    let say = |log: &sbx::audit::Log, number: u64| {
+        log.record(Event::new("launch", "a", json!({ "number": number, "text": "x".repeat(200) }))).unwrap();
+    };
+    // In turns, across several rotations by either.
+    for number in 0..40 {
+        say(if number % 3 == 0 { &other } else { &open }, number);
+    }
+    let verdict = state.verdict();
+    assert!(verdict.problems.is_empty() && verdict.lines >= 40, "{verdict:?}");
+    // The log is taken away: what follows goes where it should be, and says what was found.
+    let moved = state.0.join("moved.jsonl");
+    std::fs::rename(state.0.join("audit.jsonl"), &moved).unwrap();
+    let before = std::fs::metadata(&moved).unwrap().len();
+    say(&open, 40);
+    assert_eq!(std::fs::metadata(&moved).unwrap().len(), before);
+    let text = std::fs::read_to_string(state.0.join("audit.jsonl")).unwrap();
+    assert!(text.contains("\"truncated\"") && text.contains("\"number\":40"), "{text}");
+    // The head is taken away.
+    std::fs::remove_file(state.0.join("audit.head")).unwrap();
+    say(&open, 41);
+    let text = std::fs::read_to_string(state.0.join("audit.jsonl")).unwrap();
+    assert!(text.contains("\"headless\"") && text.contains("\"number\":41"), "{text}");
+    // Several at once are one turn, and all there.
+    let many = (42..50).map(|number| Event::new("launch", "a", json!({ "number": number }))).collect();
+    open.record_all(many).unwrap();
+    let text = std::fs::read_to_string(state.0.join("audit.jsonl")).unwrap();
+    assert!((42..50).all(|number| text.contains(&format!("\"number\":{number}}}"))), "{text}");
 }

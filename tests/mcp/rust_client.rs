@@ -1,0 +1,84 @@
+//! The Rust client of the protocol's own people, direct and wrapped, in both eras.
+
+use crate::server::{peers, world};
+use crate::support::{TestEnv, program};
+use rmcp::model::ProtocolVersion;
+use rmcp::transport::TokioChildProcess;
+use rmcp::{ClientLifecycleMode, ClientServiceExt};
+use serde_json::{Value, json};
+use std::process::Stdio;
+use std::time::Duration;
+
+/// Everything a client is shown: tools, and the results of some calls.
+fn seen(env: &TestEnv, command: &[String], mode: ClientLifecycleMode, calls: &[(&str, Value)]) -> Value {
+    let mut process = env.command(&command[0]);
+    process.args(&command[1..]);
+    let look = async {
+        let builder =
+            TokioChildProcess::builder(tokio::process::Command::from(process)).stderr(Stdio::null());
+        let (transport, _) = builder.spawn().expect("the server starts");
+        let client = ().serve_with_lifecycle(transport, mode).await.expect("they agree on an era");
+        let tools = client.list_all_tools().await.expect("a list");
+        let mut results = Vec::new();
+        for (name, arguments) in calls {
+            let params =
+                serde_json::from_value(json!({ "name": name, "arguments": arguments })).expect("a call");
+            results.push(match client.call_tool(params).await {
+                Ok(result) => serde_json::to_value(result).expect("JSON"),
+                Err(error) => json!({ "error": error.to_string() }),
+            });
+        }
+        client.cancel().await.expect("it ends");
+        json!({ "tools": tools, "results": results })
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let patient = async { tokio::time::timeout(Duration::from_secs(60), look).await };
+    runtime.block_on(patient).expect("an answer within a minute")
+}
+
+fn wrapped(command: &[String]) -> Vec<String> {
+    let lead = ["mcp", "wrap", "--agent", "tester", "--"].map(str::to_owned);
+    std::iter::once(program().display().to_string()).chain(lead).chain(command.iter().cloned()).collect()
+}
+
+fn names(seen: &Value) -> Vec<&str> {
+    seen["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_rust_client_of_the_old_era_sees_the_same() {
+    let env = world("mcp: {allowed_tools: [echo, look]}\n");
+    let command = ["python3", "server.py"].map(str::to_owned);
+    let calls = [("look", json!({ "path": "/nowhere" })), ("evil", json!({}))];
+    let direct = seen(&env, &command, ClientLifecycleMode::Initialize, &calls);
+    let through = seen(&env, &wrapped(&command), ClientLifecycleMode::Initialize, &calls);
+    assert!(names(&direct).contains(&"evil"));
+    assert_eq!(names(&through), ["echo", "get_policy", "look"]);
+    let tool = |seen: &Value, name: &str| {
+        let tools = seen["tools"].as_array().unwrap().clone();
+        tools.into_iter().find(|tool| tool["name"] == name).unwrap()
+    };
+    assert_eq!(tool(&through, "echo"), tool(&direct, "echo"));
+    assert_eq!(direct["results"][0]["isError"], through["results"][0]["isError"]);
+    assert_ne!(direct["results"][1]["isError"], true, "{direct}");
+    let denied = &through["results"][1];
+    assert_eq!(
+        (&denied["isError"], &denied["_meta"]["sbx/denial"]["code"]),
+        (&json!(true), &json!("tool_not_allowed"))
+    );
+}
+
+#[test]
+fn the_rust_client_of_the_new_era_sees_the_same() {
+    let Some(peers) = peers() else { return };
+    let env = world("");
+    let command = [peers.join("py/bin/mcp-server-time").display().to_string()];
+    let mode = || ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
+    let call = json!({ "source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo" });
+    let calls = [("convert_time", call)];
+    let direct = seen(&env, &command, mode(), &calls);
+    let through = seen(&env, &wrapped(&command), mode(), &calls);
+    let all: Vec<&str> = names(&direct).into_iter().chain(["get_policy"]).collect();
+    assert_eq!(names(&through), all);
+    assert_eq!(through["results"], direct["results"]);
+}
