@@ -23,5 +23,7 @@ mod service;
 mod sniff;
 mod socks;
 
+pub(crate) use outer_tls::BUNDLES;
+
 pub use gateway::{Gateway, Settings};
 pub use secret::{Secret, Value};
