@@ -1,15 +1,20 @@
 //! HTTP/1 and HTTP/2 as the gateway speaks them: read strictly, judged, written anew.
 
+mod answer;
 mod body;
 mod exchange;
+mod fields;
+mod forward;
 mod head;
 mod meant;
 mod refusal;
+mod route;
 mod two;
 mod wire;
 
-pub(super) use exchange::{Route, Serving, serve};
+pub(super) use exchange::{Serving, serve};
 pub(super) use head::{Form, parse_request};
 pub(super) use refusal::{Refusal, forbidden};
+pub(super) use route::Route;
 pub(super) use two::serve as serve_two;
 pub(super) use wire::Wire;
