@@ -431,6 +431,20 @@ fn what_the_fence_refused_is_explained() {
         "{}",
         run.stderr
     );
+    let script = "python3 -c 'import socket; socket.getaddrinfo(\"api.example.org\", 443)'; find . -maxdepth 0 -exec /usr/bin/env true \\;";
+    bench.record("capabilities:\n  - proc.exec: {in: ROOT, cmds: [sh, python3, find]}\n");
+    let run = bench.run(&["exec", "--agent", "agent.yml", "--explain", "--", "sh", "-c", script], "");
+    for line in [
+        "may not net.get api.example.org",
+        "smallest grant: sbx agents grant",
+        "hosts=[api.example.org]",
+        "may not proc.exec /usr/bin/env true",
+        "cmds=[/usr/bin/env]",
+        "system call: execve: Permission denied",
+    ] {
+        assert!(run.stderr.contains(line), "{line}: {}", run.stderr);
+    }
+    bench.record("capabilities:\n  - proc.exec: {in: ROOT}\n  - fs.write: {in: ROOT, paths: [src]}\n");
     let run = bench.sh("rm -f src/a");
     assert!(run.status != 0 && run.stderr.contains("sbx: refused: capability_absent"), "{}", run.stderr);
     let run = bench.sh("rm -f src/a; true");

@@ -84,6 +84,14 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// Whether changes of some place are kept apart.
+    #[must_use]
+    pub fn copies(&self) -> bool {
+        self.mounts.iter().any(|op| matches!(op, MountOp::Bind { access: Access::Copied, .. }))
+    }
+}
+
 /// A name, or several in a row, that stays as it is wherever it stands in a writable place.
 ///
 /// A name of one part is the launch's own below a directory that the launch made itself.
@@ -192,6 +200,9 @@ pub enum Access {
     ReadOnly,
     /// What [`Plan::rights`] says can be changed.
     ReadWrite,
+    /// The same, but changes are kept apart in memory and are gone at the end; the host's files stay as they are.
+    /// What is mounted below is not shown. The native backend only.
+    Copied,
 }
 
 /// Whether a place may hold code.

@@ -5,6 +5,7 @@
 //! It leaves exit codes to the caller.
 //! Invariant: [`End::Setup`] means that the command never ran.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,36 +25,70 @@ pub struct Outcome {
     pub stdout: Vec<u8>,
     /// Captured standard error, empty unless captured.
     pub stderr: Vec<u8>,
-    /// Changes that were refused, as far as they were watched; and where the plan wants to know, all files that
-    /// were asked for. Each once.
+    /// Changes that were refused, as far as they were watched; and where the plan wants to know, everything that
+    /// was asked of files, programs and the network. Each once.
     pub acts: Vec<Act>,
 }
 
-/// Something that was asked of a file.
+/// Something that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Act {
     /// What.
     pub verb: Verb,
-    /// Of which path, as the command named it, made absolute.
+    /// Of which path, as the command named it, made absolute; for the network the address, or the name.
     pub path: PathBuf,
+    /// By which system call; empty where that is not known.
+    pub call: &'static str,
+    /// The number of the error it was answered with, 0 for none.
+    pub error: i32,
+    /// The words of a command line.
+    pub words: Vec<OsString>,
 }
 
-/// What can be asked of a file.
+impl Act {
+    /// Whether it was refused, as against impossible.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        matches!(self.error, libc::EACCES | libc::EPERM | libc::EROFS)
+    }
+}
+
+/// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// Its content or its names; whether it was given is not known.
+    /// The content of a file or the names in a directory.
     Read,
-    /// A change of it, or making it; it was refused.
+    /// Whether something is there, and what it is.
+    Look,
+    /// Running it.
+    Run,
+    /// A change of it, or making it.
     Write,
-    /// Taking it away; it was refused.
+    /// Taking it away.
     Remove,
     /// Making something that leads on to protected names; it was made.
     Made,
+    /// A connection to an address.
+    Connect,
+    /// Being reached at an address.
+    Listen,
+    /// The address of a name.
+    Resolve,
 }
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Remove, Self::Made];
+    pub const ALL: [Self; 9] = [
+        Self::Read,
+        Self::Look,
+        Self::Run,
+        Self::Write,
+        Self::Remove,
+        Self::Made,
+        Self::Connect,
+        Self::Listen,
+        Self::Resolve,
+    ];
 }
 
 /// How a launch ended.

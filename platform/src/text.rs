@@ -101,7 +101,11 @@ pub fn write(plan: &Plan) -> String {
 fn write_mount(op: &MountOp, line: &mut impl FnMut(&str, &[&OsStr])) {
     match op {
         MountOp::Bind { source, dest, access, code } => {
-            let access = if *access == Access::ReadOnly { "ro" } else { "rw" };
+            let access = match access {
+                Access::ReadOnly => "ro",
+                Access::ReadWrite => "rw",
+                Access::Copied => "copied",
+            };
             let fields: [&OsStr; 4] =
                 [access.as_ref(), code_word(*code).as_ref(), source.as_ref(), dest.as_ref()];
             line("bind", &fields);
@@ -218,6 +222,7 @@ fn read_mount(word: &str, fields: &[OsString]) -> Option<MountOp> {
             let access = match text(0)? {
                 "ro" => Access::ReadOnly,
                 "rw" => Access::ReadWrite,
+                "copied" => Access::Copied,
                 _ => return None,
             };
             Some(MountOp::Bind { source: path(2)?, dest: path(3)?, access, code: code(1)? })

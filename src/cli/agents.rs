@@ -2,7 +2,9 @@
 
 use super::{CliError, Exit, Ui, authority, edit, new};
 use crate::doctor::examine;
-use crate::manifest::{AgentSource, FindError, Sections, Shelf, TrustStore, find, list, open_record};
+use crate::manifest::{AgentSource, FindError, Shelf, TrustStore, find, list, open_record};
+use crate::policy::Policy;
+use crate::report::besides;
 use crate::run::Setting;
 use crate::text::{Severity, render_all};
 use clap::{Args, Subcommand};
@@ -145,13 +147,9 @@ fn show(ui: &Ui, setting: &Setting, name: &str) -> Result<Exit, CliError> {
         ui.answer(description)?;
     }
     ui.answer(format!("\n{}", authority::lines(ui, &agent.policy)))?;
-    let limits = agent.policy.limits().entries();
-    if !limits.is_empty() {
-        let limits: Vec<String> = limits.into_iter().map(|(key, value)| format!("{key} {value}")).collect();
-        ui.answer(format!("\nlimits: {}", limits.join(", ")))?;
-    }
-    for line in besides_grants(sections) {
-        ui.answer(line)?;
+    let besides = besides_grants(&agent.policy);
+    if !besides.is_empty() {
+        ui.answer(format!("\n{}", besides.join("\n")))?;
     }
     if !agent.manifest.body().trim().is_empty() {
         ui.answer(format!("\n{}", agent.manifest.body().trim()))?;
@@ -161,20 +159,8 @@ fn show(ui: &Ui, setting: &Setting, name: &str) -> Result<Exit, CliError> {
 }
 
 /// What a record asks for that is no grant, one line each.
-fn besides_grants(sections: &Sections) -> Vec<String> {
-    let env = sections.env.iter().map(|rule| match &rule.inject {
-        None => rule.name.clone(),
-        Some(inject) => format!("{} (only for {})", rule.name, inject.host),
-    });
-    let listen = sections.listen.iter().map(u16::to_string);
-    let lines: [(&str, Vec<String>); 4] = [
-        ("environment", env.collect()),
-        ("listens on port", listen.collect()),
-        ("does without", sections.accept_degraded.clone()),
-        ("on the provider's side", sections.provider_tools.clone()),
-    ];
-    let asked = lines.into_iter().filter(|(_, items)| !items.is_empty());
-    asked.map(|(what, items)| format!("{what}: {}", items.join(", "))).collect()
+fn besides_grants(policy: &Policy) -> Vec<String> {
+    besides(policy).into_iter().map(|(what, items)| format!("{what}: {}", items.join(", "))).collect()
 }
 
 fn remark_problems(ui: &Ui, agent: &crate::run::Agent) {
@@ -227,7 +213,7 @@ fn lint(ui: &Ui, setting: &Setting, names: &[String]) -> Result<Exit, CliError> 
 }
 
 /// Linting reads a record without using it, so an untrusted one may be linted.
-fn untrusted_too(setting: &Setting, name: &str) -> Result<AgentSource, CliError> {
+pub(super) fn untrusted_too(setting: &Setting, name: &str) -> Result<AgentSource, CliError> {
     match find(name, &setting.facts) {
         Err(FindError::Untrusted { path }) => Ok(open_record(&path, &setting.facts)?),
         other => Ok(other?),
@@ -251,8 +237,7 @@ fn trust(ui: &Ui, setting: &Setting, command: &Trust) -> Result<Exit, CliError> 
     }
     let agent = setting.load(found)?;
     ui.remark(format!("{} would hold:\n{}", agent.manifest.id(), authority::lines(ui, &agent.policy)));
-    let sections = agent.manifest.sections();
-    for line in besides_grants(sections) {
+    for line in besides_grants(&agent.policy) {
         ui.remark(line);
     }
     remark_problems(ui, &agent);

@@ -2,6 +2,7 @@
 
 use super::schema::{place, strings};
 use crate::capability::{CATALOG, Risk};
+use crate::hands::{self, FaultCode};
 use crate::text::Code;
 use crate::tool::ToolCode;
 use serde_json::{Map, Value, json};
@@ -107,14 +108,71 @@ pub(super) fn explanation() -> Value {
         ("place", place()),
         ("narrowed_to", text_or_null()),
     ]);
-    object([
+    let mut schema = object([
         ("agent", text()),
         ("file", text()),
         ("levels", list(level)),
         ("root", text_or_null()),
         ("grants", grants()),
         ("hash", json!({ "type": "string", "pattern": "^sha256:[0-9a-f]{64}$" })),
+    ]);
+    // Only with --tree.
+    schema["properties"]["tree"] = json!({ "type": "array", "items": { "$ref": "#/$defs/node" } });
+    schema["$defs"] = json!({ "node": node() });
+    schema
+}
+
+/// A node of the tree of authority.
+fn node() -> Value {
+    object([
+        ("label", text()),
+        ("detail", text()),
+        ("risk", risk()),
+        ("marks", strings()),
+        ("place", place()),
+        ("children", json!({ "type": "array", "items": { "$ref": "#/$defs/node" } })),
     ])
+}
+
+pub(super) fn report() -> Value {
+    let count = || json!({ "type": "integer", "minimum": 0 });
+    let agent = object([
+        ("name", text()),
+        ("from", json!({ "enum": ["path", "user", "built-in", "project"] })),
+        ("trusted", flag()),
+        ("description", text()),
+        ("file", text()),
+        ("error", text_or_null()),
+        ("tree", json!({ "type": "array", "items": { "$ref": "#/$defs/node" } })),
+        ("launches", count()),
+        ("denied", count()),
+    ]);
+    let slot = object([("begins", text()), ("launches", count()), ("denied", count()), ("other", count())]);
+    let refusal = object([
+        ("time", text()),
+        ("agent", text()),
+        ("kind", text()),
+        ("message", text()),
+        ("suggested_grant", text_or_null()),
+    ]);
+    let change = object([("text", text()), ("risk", risk()), ("covered", flag())]);
+    let difference = object([
+        ("old", text()),
+        ("new", text()),
+        ("direction", json!({ "enum": ["same", "wider", "narrower", "wider and narrower"] })),
+        ("added", list(change.clone())),
+        ("removed", list(change)),
+        ("kept", count()),
+    ]);
+    let mut schema = object([
+        ("time", text()),
+        ("agents", list(agent)),
+        ("activity", object([("since", text()), ("slots", list(slot)), ("refusals", list(refusal))])),
+        ("damaged", count()),
+        ("difference", json!({ "oneOf": [{ "type": "null" }, difference] })),
+    ]);
+    schema["$defs"] = json!({ "node": node() });
+    schema
 }
 
 pub(super) fn why(denial: Value) -> Value {
@@ -268,13 +326,17 @@ pub(super) fn provider_tools() -> Value {
 /// What ran, with what held; or why nothing ran.
 pub(super) fn outcome(denial: Value) -> Value {
     let number = json!({ "type": ["integer", "null"] });
+    let mut refusal = denial.clone();
+    refusal["properties"]["call"] = text_or_null();
+    refusal["properties"]["errno"] = number.clone();
+    refusal["properties"]["command"] = text_or_null();
     let ran = json!({
         "type": "object",
         "properties": {
             "status": { "type": "integer" }, "exit": number, "signal": number, "limit": text_or_null(),
             "setup": text_or_null(), "duration_ms": { "type": "integer" }, "backend": text(),
             "guarantees": strings(), "missing": strings(), "remarks": strings(), "warnings": strings(),
-            "stdout": text(), "stderr": text(), "refused": list(denial.clone()),
+            "stdout": text(), "stderr": text(), "refused": list(refusal),
         },
         "required": ["status", "exit", "signal", "limit", "setup", "duration_ms", "backend", "guarantees", "missing"],
         "additionalProperties": false,
@@ -401,9 +463,18 @@ pub(super) fn mcp_pins() -> Value {
 
 /// What `sbx mcp install` answers.
 pub(super) fn mcp_install() -> Value {
-    let server = object([
+    client_file("servers")
+}
+
+pub(super) fn hook_install() -> Value {
+    client_file("hooks")
+}
+
+/// What became of a client's file, and of what is listed in it.
+fn client_file(what: &'static str) -> Value {
+    let entry = object([
         ("name", text()),
-        ("change", json!({ "enum": ["added", "changed", "same", "skipped"] })),
+        ("change", json!({ "enum": ["added", "changed", "same", "removed", "skipped"] })),
         ("why", text_or_null()),
     ]);
     object([
@@ -411,7 +482,20 @@ pub(super) fn mcp_install() -> Value {
         ("file", text()),
         ("written", flag()),
         ("backup", text_or_null()),
-        ("servers", list(server)),
+        (what, list(entry)),
         ("text", text_or_null()),
     ])
+}
+
+/// Any operation's answer, the denial or the fault.
+pub(super) fn operation(denial: Value) -> Value {
+    let codes: Vec<&str> = FaultCode::ALL.iter().map(|code| code.name()).collect();
+    let fault = object([
+        ("is_error", json!({ "const": true })),
+        ("code", json!({ "enum": codes })),
+        ("message", text()),
+        ("hint", text_or_null()),
+    ]);
+    let done = hands::all().into_iter().map(|tool| tool.output_schema);
+    json!({ "anyOf": done.chain([denial, fault]).collect::<Vec<_>>() })
 }

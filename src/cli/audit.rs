@@ -4,6 +4,7 @@ use super::{CliError, Exit, Ui};
 use crate::audit::{Entry, Filter, Link, Stats, entries, follow, format_time, parse_time, verify};
 use crate::capability::Risk;
 use crate::run::Setting;
+use crate::text::shell_quoted;
 use clap::{Args, Subcommand};
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -169,11 +170,7 @@ fn words(argv: Option<&Value>) -> String {
     let items = argv.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let quoted = |word: &str| {
         let plain = |c: char| c.is_alphanumeric() || "-_./=:,@%+[]".contains(c);
-        if !word.is_empty() && word.chars().all(plain) {
-            word.to_owned()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
+        if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { shell_quoted(word) }
     };
     items.map(quoted).collect::<Vec<_>>().join(" ")
 }

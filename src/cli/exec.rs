@@ -3,9 +3,11 @@
 use super::fence::{Who, explain};
 use super::{CliError, Exit, Ui};
 use crate::audit::Sink;
-use crate::decide::{Decision, Denial, Request, decide};
+use crate::decide::{Decision, Request};
 use crate::plan::Invocation;
-use crate::run::{Agent, Ran, Setting, audit, denied, exit_status, outcome_json, refused, risk_denial, run};
+use crate::run::{
+    Agent, Ran, Refusal, Setting, audit, denied, exit_status, is_traced, judge, outcome_json, refused, run,
+};
 use clap::{Args, Subcommand};
 use sbx_platform::End;
 use sbx_platform::plan::Stdio;
@@ -44,6 +46,9 @@ impl Launch {
 pub(super) struct Fence {
     #[command(flatten)]
     pub(super) who: Who,
+    /// What `$PROJECT` means, whatever the working directory is.
+    #[arg(long, value_name = "DIR")]
+    pub(super) project: Option<PathBuf>,
     /// Write the exact outcome as one JSON line to this descriptor.
     #[arg(long, value_name = "N")]
     status_fd: Option<RawFd>,
@@ -145,21 +150,14 @@ impl Fence {
         stdio: Stdio,
     ) -> Result<u8, CliError> {
         // The program ends with the launch; taking all this apart first would only delay its end.
-        let setting = ManuallyDrop::new(Setting::from_env()?);
+        let setting = ManuallyDrop::new(Setting::in_project(self.project.as_deref())?);
         let agent = ManuallyDrop::new(setting.agent(&self.who.agent)?);
         let backend = self.who.backend(&setting)?;
         let accepted = self.who.accepted()?;
         self.check_descriptors()?;
         let request = ask(&agent)?.in_dir(self.who.directory(&setting));
         let log = audit(&setting);
-        let decision = match decide(&agent.policy, &request) {
-            Decision::Allow(permit) => match risk_denial(&agent.policy, &setting.facts.cwd, &request)? {
-                Some(denial) => Decision::Deny(Box::new(denial)),
-                None => Decision::Allow(permit),
-            },
-            denied @ Decision::Deny(_) => denied,
-        };
-        let permit = match decision {
+        let permit = match judge(&agent.policy, &setting.facts.cwd, &request)? {
             Decision::Allow(permit) => permit,
             Decision::Deny(denial) => {
                 // A refusal stands whether or not it can be recorded.
@@ -188,7 +186,7 @@ impl Fence {
         match ran {
             Ok(ran) => {
                 let mut denials = refused(&permit, &ran.outcome.acts);
-                denials.extend(ran.refused.iter().cloned());
+                denials.extend(ran.refused.iter().cloned().map(Refusal::from));
                 self.report(ui, &ran, &denials)
             }
             Err(error) => {
@@ -214,13 +212,13 @@ impl Fence {
         Ok(())
     }
 
-    fn report(&self, ui: &Ui, ran: &Ran, refused: &[Denial]) -> Result<u8, CliError> {
+    fn report(&self, ui: &Ui, ran: &Ran, refused: &[Refusal]) -> Result<u8, CliError> {
         let status = exit_status(&ran.outcome.end);
         let mut body = outcome_json(&ran.outcome);
         body["remarks"] = json!(ran.remarks);
         body["warnings"] = json!(ran.warnings);
         if self.explain {
-            body["refused"] = refused.iter().map(Denial::to_json).collect();
+            body["refused"] = refused.iter().map(Refusal::to_json).collect();
         }
         self.tell(&body);
         if ui.json {
@@ -238,6 +236,9 @@ impl Fence {
         } else {
             HINTED
         };
+        if self.explain && !is_traced(&ran.outcome.acts) && !matches!(ran.outcome.end, End::Setup(_)) {
+            ui.remark("sbx: this system lets no process be followed: only refused changes are known");
+        }
         for denial in refused.iter().take(told) {
             ui.remark(format!("sbx: refused: {denial}"));
         }

@@ -1,5 +1,6 @@
 //! `sbx explain`: the narrowing chain as a receipt.
 
+use super::tree::{drawn, tree_json};
 use super::{CliError, Exit, Ui, authority};
 use crate::policy::{LevelName, fingerprint};
 use crate::run::Setting;
@@ -13,6 +14,9 @@ pub(super) struct Explain {
     /// An agent's name, or the path of a record.
     #[arg(long, short)]
     agent: String,
+    /// Draw what it can read, write, delete, run and reach as a tree.
+    #[arg(long)]
+    tree: bool,
 }
 
 impl Explain {
@@ -33,10 +37,14 @@ impl Explain {
                 })
                 .collect();
             let grants: Vec<_> = authority::by_risk(policy).into_iter().map(authority::to_json).collect();
-            ui.answer_json(&json!({
+            let mut body = json!({
                 "agent": policy.agent(), "file": agent.manifest.source().name(), "levels": levels,
                 "root": chain.root(), "grants": grants, "hash": fingerprint(policy),
-            }))?;
+            });
+            if self.tree {
+                body["tree"] = tree_json(policy);
+            }
+            ui.answer_json(&body)?;
             return Ok(Exit::Fine);
         }
         let mut text = format!("{}  {}\n\nchain\n", ui.bold(policy.agent()), agent.manifest.source().name());
@@ -64,7 +72,8 @@ impl Explain {
         );
         let _ = writeln!(text, "  {:<18} {root}", "root");
         let _ = write!(text, "\nauthority\n");
-        for line in authority::lines(ui, policy).lines() {
+        let shown = if self.tree { drawn(ui, policy) } else { authority::lines(ui, policy) };
+        for line in shown.lines() {
             let _ = writeln!(text, "  {line}");
         }
         let _ = write!(text, "\nhash  {}", fingerprint(policy));

@@ -58,6 +58,8 @@ pub(super) enum What {
     AuditStats,
     /// An answer of `sbx audit verify`.
     AuditVerdict,
+    /// An answer of `sbx report`.
+    Report,
     /// An answer of `sbx skills list`.
     Skills,
     /// An answer of `sbx skills check`.
@@ -68,6 +70,8 @@ pub(super) enum What {
     McpPins,
     /// An answer of `sbx mcp install`.
     McpInstall,
+    /// An answer of `sbx hook install`.
+    HookInstall,
     /// An answer of `sbx tools list`; that of `show` is one of its rows.
     Tools,
     /// An answer of `sbx tools validate`.
@@ -78,6 +82,8 @@ pub(super) enum What {
     ToolStatus,
     /// An answer of `sbx tools status` about a session.
     ToolSession,
+    /// An answer of `sbx fs`, `sbx http` and `sbx records`: what was done, the denial, or why it failed.
+    Operation,
 }
 
 impl Schema {
@@ -113,16 +119,19 @@ pub(super) fn schema(what: What) -> Value {
         What::AuditEvents => titled("sbx audit events", answers::audit_events()),
         What::AuditStats => titled("sbx audit statistics", answers::audit_stats()),
         What::AuditVerdict => titled("sbx audit verdict", answers::audit_verdict()),
+        What::Report => titled("sbx report", answers::report()),
         What::Skills => titled("sbx skills", answers::skills()),
         What::SkillCheck => titled("sbx skill check", answers::skill_check()),
         What::ProviderTools => titled("sbx provider tools", answers::provider_tools()),
         What::McpPins => titled("sbx mcp pins", answers::mcp_pins()),
         What::McpInstall => titled("sbx mcp install", answers::mcp_install()),
+        What::HookInstall => titled("sbx hook install", answers::hook_install()),
         What::Tools => titled("sbx tools", answers::tools()),
         What::ToolProblems => titled("sbx tool problems", answers::tool_problems()),
         What::ToolRun => titled("sbx tool run", answers::tool_run(denial())),
         What::ToolStatus => titled("sbx tool status", answers::tool_status(denial())),
         What::ToolSession => titled("sbx tool session", answers::tool_session()),
+        What::Operation => titled("sbx operation", answers::operation(denial())),
     }
 }
 

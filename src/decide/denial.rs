@@ -2,7 +2,7 @@
 
 use super::{Request, Subject};
 use crate::capability::Spec;
-use crate::text::{Place, codes};
+use crate::text::{Place, codes, shell_quoted};
 use serde_json::{Value, json};
 use std::fmt;
 
@@ -105,6 +105,13 @@ impl Denial {
         denial
     }
 
+    /// The same denial, of a request made by a named tool.
+    #[must_use]
+    pub fn by(mut self, tool: &str) -> Self {
+        self.tool = Some(tool.to_owned());
+        self
+    }
+
     /// The same object in library, `--json`, MCP results and audit.
     #[must_use]
     pub fn to_json(&self) -> Value {
@@ -140,18 +147,19 @@ impl fmt::Display for Denial {
             write!(f, "\n  why not: {}", nearest.reason)?;
         }
         if let Some(spec) = &self.suggested_grant {
-            write!(
-                f,
-                "\n  smallest grant: sbx agents grant {} '{}'",
-                self.agent,
-                spec.to_string().replace('\'', r"'\''")
-            )?;
+            write!(f, "\n  smallest grant: {}", grant_command(&self.agent, &spec.to_string()))?;
         }
         if let Some(hint) = &self.hint {
             write!(f, "\n  hint: {hint}")?;
         }
         Ok(())
     }
+}
+
+/// The command that gives an agent a grant.
+#[must_use]
+pub fn grant_command(agent: &str, spec: &str) -> String {
+    format!("sbx agents grant {agent} {}", shell_quoted(spec))
 }
 
 /// A request as JSON; the keys are those of `sbx check`.

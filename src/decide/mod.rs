@@ -14,7 +14,7 @@ mod request;
 mod suggest;
 
 pub use decision::{Decision, Permit};
-pub use denial::{Denial, DenialCode, NearestGrant};
+pub use denial::{Denial, DenialCode, NearestGrant, grant_command};
 pub use judge::decide;
 pub use protected::{Protection, protection};
 pub use request::{AskError, Request, Subject};

@@ -105,14 +105,7 @@ impl Gateway {
     pub fn new(policy: &Policy, settings: Settings) -> io::Result<Self> {
         let listen = &policy.sections().listen;
         let authority = Authority::new(policy);
-        let outer_proxy = match &settings.outer_proxy {
-            None => None,
-            Some((url, without)) => {
-                let unreadable =
-                    || io::Error::new(io::ErrorKind::InvalidInput, "the proxy is not `http://host:port`");
-                Some(OuterProxy::parse(url, without).ok_or_else(unreadable)?)
-            }
-        };
+        let outer_proxy = further_out(&settings)?;
         let secrets = Secrets(settings.secrets);
         let issuer =
             if needs_issuer(policy, &secrets) { Some(Arc::new(issuer::Authority::new()?)) } else { None };
@@ -134,6 +127,13 @@ impl Gateway {
     pub fn refused(&self) -> Vec<Denial> {
         self.service.report.refusals()
     }
+}
+
+/// The proxy further out, if there is one.
+pub(super) fn further_out(settings: &Settings) -> io::Result<Option<OuterProxy>> {
+    let Some((url, without)) = &settings.outer_proxy else { return Ok(None) };
+    let unreadable = || io::Error::new(io::ErrorKind::InvalidInput, "the proxy is not `http://host:port`");
+    OuterProxy::parse(url, without).map(Some).ok_or_else(unreadable)
 }
 
 /// Listens on this machine's own address for a port of the command.

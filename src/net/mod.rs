@@ -7,6 +7,7 @@
 mod authority;
 mod bounds;
 mod dial;
+mod fetch;
 mod flow;
 mod gateway;
 mod http;
@@ -25,5 +26,6 @@ mod socks;
 
 pub(crate) use outer_tls::BUNDLES;
 
+pub use fetch::{Fetch, FetchError, Fetched, Fetcher};
 pub use gateway::{Gateway, Settings};
 pub use secret::{Secret, Value};

@@ -11,7 +11,7 @@ use crate::decide::{Permit, Subject};
 use crate::policy::Policy;
 use crate::profile::System;
 use sbx_platform::path::within;
-use sbx_platform::plan::{Code, Exec, Identity, Limits, Network, Plan, Rights, Stdio, UnixSockets};
+use sbx_platform::plan::{Access, Code, Exec, Identity, Limits, Network, Plan, Rights, Stdio, UnixSockets};
 use sbx_platform::{Guarantee, plan};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
@@ -57,6 +57,36 @@ pub struct Invocation {
     pub private: Option<Private>,
     /// What a permitted command that only fetches and starts another comes to.
     pub entry: Option<Entry>,
+    /// Files that stay as they are whatever is granted, beside sbx's own; links followed.
+    pub protect: Vec<PathBuf>,
+    /// Runs only to be watched: changes are kept apart.
+    pub rehearsal: Option<Rehearsal>,
+}
+
+/// A run that is watched and leaves nothing behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rehearsal {
+    /// Whether what is granted to be written can be written to a copy; else it cannot be written at all.
+    pub copies: bool,
+    /// Places that are really written all the same.
+    pub kept: Vec<PathBuf>,
+    /// Places that are mount points of their own and need a copy of their own.
+    pub apart: Vec<PathBuf>,
+    /// Files and directories that are not shown although they lie in a granted place.
+    pub hidden: Vec<PathBuf>,
+}
+
+impl Rehearsal {
+    /// How a place is shown that is granted to be written.
+    fn access(&self, path: &Path) -> Access {
+        if self.kept.iter().any(|kept| within(path, kept)) {
+            Access::ReadWrite
+        } else if self.copies {
+            Access::Copied
+        } else {
+            Access::ReadOnly
+        }
+    }
 }
 
 /// What is run for a command, and what that is made of: for `npx package`, the interpreter and the package.
@@ -98,7 +128,23 @@ impl Invocation {
             outlet: None,
             private: None,
             entry: None,
+            protect: Vec::new(),
+            rehearsal: None,
         }
+    }
+
+    /// The same, with files that decide what the command may do and stay as they are.
+    #[must_use]
+    pub fn protecting(mut self, files: Vec<PathBuf>) -> Self {
+        self.protect = files;
+        self
+    }
+
+    /// The same, only to be watched, in the user's own home.
+    #[must_use]
+    pub fn rehearsal(mut self, rehearsal: Option<Rehearsal>) -> Self {
+        self.rehearsal = rehearsal;
+        self
     }
 
     /// The same, running what the command comes to.
@@ -242,9 +288,18 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
             view.add_scratch_in_place(size, code)
         }
     };
-    view.add_places(&places, code);
+    match &invocation.rehearsal {
+        None => {
+            view.add_places(&places, code, &[], |_| Access::ReadWrite);
+            view.add_home_links(&places, &policy.facts().home, &scratch.home);
+        }
+        Some(rehearsal) => {
+            let own: Vec<PathBuf> = rehearsal.apart.iter().chain(&rehearsal.kept).cloned().collect();
+            view.add_places(&places, code, &own, |path| rehearsal.access(path));
+            rehearsal.hidden.iter().for_each(|path| view.close(path, &places, host));
+        }
+    }
     view.hide(&policy.facts().state_dir, &places, host);
-    view.add_home_links(&places, &policy.facts().home, &scratch.home);
     if let Programs::Listed(parts) = &programs {
         view.add_listed(parts);
     }
@@ -261,8 +316,13 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     plan.mounts = view.mounts;
     plan.rights = view.rights;
     plan.protect = protect::paths(policy, &places, host);
+    plan.protect.extend(invocation.protect.iter().cloned());
     plan.protect_names = protect::names(&places);
     plan.env = environment(policy, host, &scratch, &search, outlet);
+    if invocation.rehearsal.is_some() {
+        let home = policy.facts().home.clone().into_os_string();
+        plan.env.iter_mut().filter(|(name, _)| name == "HOME").for_each(|(_, value)| value.clone_from(&home));
+    }
     if let Some(private) = &invocation.private {
         plan.env.push((PRIVATE_VARIABLE.into(), private.dir.clone().into()));
     }
@@ -280,7 +340,7 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
 }
 
 /// The number a process has inside: never 0.
-const fn inside(id: u32) -> u32 {
+pub(super) const fn inside(id: u32) -> u32 {
     if id == 0 { 1000 } else { id }
 }
 
@@ -336,7 +396,7 @@ fn command(
 }
 
 /// Refuses places that would hide the fence's own parts.
-fn check_places(places: &Places, host: &dyn Host) -> Result<(), LowerError> {
+pub(super) fn check_places(places: &Places, host: &dyn Host) -> Result<(), LowerError> {
     for (path, _) in places.iter() {
         let system = host.system();
         let reserved = reserved(system)
@@ -403,11 +463,11 @@ fn required(policy: &Policy, invocation: &Invocation, plan: &Plan) -> Vec<Guaran
     Guarantee::ALL.iter().copied().filter(|guarantee| matters(guarantee) && !accepted(guarantee)).collect()
 }
 
-fn has_writable_place(plan: &Plan) -> bool {
+pub(super) fn has_writable_place(plan: &Plan) -> bool {
     plan.mounts.iter().any(|op| matches!(op, plan::MountOp::Bind { access: plan::Access::ReadWrite, .. }))
 }
 
-fn remarks(places: &Places) -> Vec<String> {
+pub(super) fn remarks(places: &Places) -> Vec<String> {
     places
         .narrower
         .iter()

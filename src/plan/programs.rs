@@ -9,7 +9,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// Where programs are looked up unless the record passes the caller's PATH in.
-const fn usual_path(system: System) -> &'static str {
+#[must_use]
+pub const fn usual_path(system: System) -> &'static str {
     match system {
         System::Linux => "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         System::MacOs => "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",

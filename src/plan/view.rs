@@ -124,14 +124,22 @@ impl View {
         self.right(home, all | execute);
     }
 
-    /// The granted places, each shown read-only or read-write as its rights ask.
-    pub(super) fn add_places(&mut self, places: &Places, code: Code) {
+    /// The granted places, each shown read-only or, as `written` says, to be changed, as its rights ask. Those that
+    /// stand `apart` are shown by themselves wherever they lie.
+    pub(super) fn add_places(
+        &mut self,
+        places: &Places,
+        code: Code,
+        apart: &[PathBuf],
+        written: impl Fn(&Path) -> Access,
+    ) {
         let mut bound: Vec<(PathBuf, bool)> = Vec::new();
         for (path, _) in places.iter() {
             let writable = places.is_writable(path);
             let shown = bound.iter().rev().find(|(place, _)| within(path, place));
-            if shown.is_none_or(|(_, shown_writable)| writable && !shown_writable) {
-                let access = if writable { Access::ReadWrite } else { Access::ReadOnly };
+            let alone = apart.iter().any(|apart| apart == path);
+            if alone || shown.is_none_or(|(_, shown_writable)| writable && !shown_writable) {
+                let access = if writable { written(path) } else { Access::ReadOnly };
                 self.bind(path, access, code);
                 bound.push((path.to_path_buf(), writable));
             }
@@ -148,6 +156,28 @@ impl View {
         if shown && host.kind(path) == Some(Kind::Directory) {
             let dest = path.to_path_buf();
             self.mounts.push(MountOp::Tmpfs { dest, size: EMPTY, mode: 0o555, code: Code::Refused });
+        }
+    }
+
+    /// Closes a file or directory that lies in a granted place: it is there, and nothing of it can be read.
+    pub(super) fn close(&mut self, path: &Path, places: &Places, host: &dyn Host) {
+        const EMPTY: u64 = 4096;
+        if !places.iter().any(|(place, _)| within(path, place)) {
+            return;
+        }
+        let dest = path.to_path_buf();
+        match host.kind(path) {
+            Some(Kind::Directory) => {
+                self.mounts.push(MountOp::Tmpfs { dest, size: EMPTY, mode: 0, code: Code::Refused });
+            }
+            // A device on a file system without devices cannot be opened.
+            Some(Kind::File) => self.mounts.push(MountOp::Bind {
+                source: PathBuf::from("/dev/null"),
+                dest,
+                access: Access::ReadOnly,
+                code: Code::Refused,
+            }),
+            Some(Kind::Link(_)) | None => {}
         }
     }
 

@@ -16,7 +16,7 @@ pub use attenuate::{covers, covers_grant};
 pub use chain::{Chain, Clamp, Level, LevelName};
 pub use grant::{Command, Grant, GrantId, PlacedScope};
 pub use narrow::Narrowing;
-pub use receipt::{fingerprint, receipt_lines};
+pub use receipt::{fingerprint, receipt_lines, receipt_of};
 pub use resolve::{Policy, Proposal};
 
 pub(crate) use attenuate::first_uncovered;

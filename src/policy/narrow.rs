@@ -86,6 +86,12 @@ impl Policy {
         .limited(|limits| narrow_limits(limits, &to.limits))
     }
 
+    /// The same authority with limits beside its own; the tighter stands.
+    #[must_use]
+    pub fn within(&self, limits: &Limits) -> Self {
+        self.clone().limited(|own| narrow_limits(own, limits))
+    }
+
     /// A requirement below every root under which it is held.
     fn held_parts(&self, need: &Spec) -> Vec<Grant> {
         let mut roots: Vec<Option<&Path>> =

@@ -9,17 +9,17 @@ use std::fmt::Write;
 /// Effective authority, one canonical line a grant: written roots replaced by what they came to.
 #[must_use]
 pub fn receipt_lines(policy: &Policy) -> Vec<String> {
-    let mut lines: Vec<String> = policy
-        .grants()
-        .iter()
-        .map(|grant| {
-            let spec = effective(grant, grant.root.as_deref().map(|root| root.display().to_string()));
-            if grant.is_inert() { format!("{spec} (inert)") } else { spec.to_string() }
-        })
-        .collect();
+    let mut lines: Vec<String> = policy.grants().iter().map(receipt_of).collect();
     lines.sort_unstable();
     lines.dedup();
     lines
+}
+
+/// What one grant comes to: the same text for the same authority.
+#[must_use]
+pub fn receipt_of(grant: &Grant) -> String {
+    let spec = effective(grant, grant.root.as_deref().map(|root| root.display().to_string()));
+    if grant.is_inert() { format!("{spec} (inert)") } else { spec.to_string() }
 }
 
 fn effective(grant: &Grant, root: Option<String>) -> Spec {

@@ -1,47 +1,180 @@
 //! Why a fenced command failed: what it asked for that its record does not grant.
+//!
+//! Answers for telling refusals of the fence from calls that would have failed anywhere. What was asked is told by
+//! the platform, whether it is granted is decided as for any other request.
 
-use crate::capability::Capability;
-use crate::decide::{Denial, Permit, Request, decide};
+use crate::capability::{Capability, Target};
+use crate::decide::{Denial, Permit, Request, Subject, decide, grant_command};
+use crate::net::Gateway;
 use crate::profile::system_view;
 use sbx_platform::path::{resolve, within};
 use sbx_platform::report::{Act, Verb};
-use std::path::Path;
+use serde_json::{Value, json};
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
-/// The most denials that are told; the first ones are usually the cause of the rest.
+/// The most refusals that are told; the first ones are usually the cause of the rest.
 const MOST: usize = 20;
 /// Private inside, whatever stands there outside.
-const SCRATCH: &[&str] = &["/tmp", "/proc", "/dev", "/run", "/home/sbx"];
+const SCRATCH: &[&str] = &["/tmp", "/proc", "/dev", "/run", "/sys"];
+/// The home inside, one or the other.
+const HOMES: &[&str] = &["/home/sbx", "/run/home"];
 /// Files of the system that a process sees in a version of its own.
 pub(super) const MADE: &[&str] =
     &["/etc/passwd", "/etc/group", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
 
-/// What was asked for and is not granted, each once, in the order it was asked.
-#[must_use]
-pub fn refused(permit: &Permit<'_>, acts: &[Act]) -> Vec<Denial> {
-    let mut denials: Vec<Denial> = Vec::new();
-    for act in acts.iter().filter(|act| !is_scratch(permit, &act.path)) {
-        let Some(denial) = judge(permit, act) else { continue };
-        if denials.len() < MOST && !denials.iter().any(|seen| seen.message == denial.message) {
-            denials.push(denial);
-        }
-    }
-    denials
+/// Something that was asked for and is not granted.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Refusal {
+    /// The denial, as it would be for a request.
+    pub denial: Denial,
+    /// The system call that asked, and the number of the error it was answered with.
+    pub call: Option<(&'static str, i32)>,
 }
 
-fn judge(permit: &Permit<'_>, act: &Act) -> Option<Denial> {
-    let capability = match act.verb {
-        Verb::Read => Capability::FsRead,
-        Verb::Write => Capability::FsWrite,
-        Verb::Remove => Capability::FsDelete,
-        Verb::Made => return None,
-    };
-    let target = resolve(&act.path).unwrap_or_else(|_| act.path.clone());
-    // Programs look for many files that do not exist; only what is there was hidden from them.
-    let seen = is_in_view(permit, &act.path) || is_in_view(permit, &target);
-    if act.verb == Verb::Read && (seen || std::fs::symlink_metadata(&target).is_err()) {
+impl From<Denial> for Refusal {
+    fn from(denial: Denial) -> Self {
+        Self { denial, call: None }
+    }
+}
+
+impl Refusal {
+    /// The denial, with the system call and the command that would allow it.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut body = self.denial.to_json();
+        body["call"] = json!(self.call.map(|(name, _)| name));
+        body["errno"] = json!(self.call.map(|(_, number)| number));
+        let spec = self.denial.suggested_grant.as_ref();
+        body["command"] = json!(spec.map(|spec| grant_command(&self.denial.agent, &spec.to_string())));
+        body
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.denial)?;
+        match self.call {
+            Some((call, error)) if !call.is_empty() && error != 0 => {
+                let told = std::io::Error::from_raw_os_error(error).to_string();
+                let told = told.split(" (os error").next().unwrap_or_default().to_owned();
+                write!(f, "\n  system call: {call}: {told}")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether everything that was asked for is known, or refused changes only.
+#[must_use]
+pub fn is_traced(acts: &[Act]) -> bool {
+    acts.iter().any(|act| act.verb == Verb::Run)
+}
+
+/// What was asked for and is not granted, each once: what surely failed first, then what was looked for in vain.
+#[must_use]
+pub fn refused(permit: &Permit<'_>, acts: &[Act]) -> Vec<Refusal> {
+    let mut found: Vec<(u8, Refusal)> = Vec::new();
+    for act in acts {
+        let Some((weight, denial)) = judge(permit, act) else { continue };
+        // What one grant would allow is told once.
+        let alike = |seen: &Denial| match &denial.suggested_grant {
+            Some(grant) => seen.suggested_grant.as_ref() == Some(grant),
+            None => seen.message == denial.message,
+        };
+        if !found.iter().any(|(_, seen)| alike(&seen.denial)) {
+            found.push((weight, Refusal { denial, call: Some((act.call, act.error)) }));
+        }
+    }
+    found.sort_by_key(|(weight, _)| *weight);
+    found.into_iter().map(|(_, refusal)| refusal).take(MOST).collect()
+}
+
+/// The denial an act comes to, and how little it is likely to matter.
+fn judge(permit: &Permit<'_>, act: &Act) -> Option<(u8, Denial)> {
+    // A question for a name is sent, and then nobody is there to answer.
+    if act.error == 0 && act.verb != Verb::Resolve {
         return None;
     }
-    let request = Request::resolved_path(capability, act.path.clone(), target);
+    match act.verb {
+        Verb::Read => hidden(permit, &act.path).map(|denial| (0, denial)).or_else(|| in_home(permit, act)),
+        Verb::Look => hidden(permit, &act.path).map(|denial| (1, denial)).or_else(|| in_home(permit, act)),
+        Verb::Run => not_run(permit, act).map(|denial| (0, denial)),
+        Verb::Write => changed(permit, Capability::FsWrite, act).map(|denial| (0, denial)),
+        Verb::Remove => changed(permit, Capability::FsDelete, act).map(|denial| (0, denial)),
+        Verb::Connect | Verb::Resolve => not_reached(permit, act).map(|denial| (0, denial)),
+        Verb::Made | Verb::Listen => None,
+    }
+}
+
+fn ask(permit: &Permit<'_>, capability: Capability, asked: &Path, target: PathBuf) -> Option<Denial> {
+    let request = Request::resolved_path(capability, asked.to_path_buf(), target);
+    decide(permit.policy(), &request).denial().cloned()
+}
+
+/// A file that is there and was not seen. Programs look for many files that do not exist.
+fn hidden(permit: &Permit<'_>, path: &Path) -> Option<Denial> {
+    let target = resolve(path).unwrap_or_else(|_| path.to_path_buf());
+    let seen = is_scratch(permit, path) || is_in_view(permit, path) || is_in_view(permit, &target);
+    if seen || std::fs::symlink_metadata(&target).is_err() {
+        return None;
+    }
+    ask(permit, Capability::FsRead, path, target)
+}
+
+/// What was looked for in the private home and is in the user's own.
+fn in_home(permit: &Permit<'_>, act: &Act) -> Option<(u8, Denial)> {
+    let rest = HOMES.iter().find_map(|home| act.path.strip_prefix(home).ok())?;
+    let named = !rest.as_os_str().is_empty();
+    let own = permit.policy().facts().home.join(rest);
+    let denial = named.then(|| hidden(permit, &own)).flatten()?;
+    Some((2, denial))
+}
+
+fn changed(permit: &Permit<'_>, capability: Capability, act: &Act) -> Option<Denial> {
+    let target = resolve(&act.path).unwrap_or_else(|_| act.path.clone());
+    // Where nothing can be seen, nothing can be made either, and the kernel says that there is no such place.
+    let out_of_view = || {
+        let parent = target.parent().filter(|parent| !is_in_view(permit, parent))?;
+        std::fs::symlink_metadata(parent).ok()
+    };
+    if is_scratch(permit, &act.path) || !act.is_refused() && out_of_view().is_none() {
+        return None;
+    }
+    ask(permit, capability, &act.path, target)
+}
+
+/// A program that is there and was not run: not granted, or not seen.
+fn not_run(permit: &Permit<'_>, act: &Act) -> Option<Denial> {
+    if is_scratch(permit, &act.path) || std::fs::metadata(&act.path).is_err() {
+        return None;
+    }
+    let cwd = match permit.request().subject() {
+        Subject::Command { cwd, .. } | Subject::Shell { cwd, .. } => cwd.clone(),
+        _ => None,
+    };
+    let name = act.words.first().filter(|word| !word.as_encoded_bytes().contains(&b'/'));
+    let named = name.filter(|name| act.path.file_name() == Some(name.as_os_str()));
+    let program = named.cloned().unwrap_or_else(|| act.path.clone().into());
+    let request = Request::exec(std::iter::once(program).chain(act.words.iter().skip(1).cloned()));
+    let request =
+        cwd.or_else(|| permit.grant().root.clone()).map_or(request.clone(), |cwd| request.in_dir(cwd));
+    decide(permit.policy(), &request).denial().cloned().or_else(|| hidden(permit, &act.path))
+}
+
+/// Where there is a network, its gateway tells by itself what it refuses.
+fn not_reached(permit: &Permit<'_>, act: &Act) -> Option<Denial> {
+    if Gateway::is_needed(permit.policy()) {
+        return None;
+    }
+    let object = act.path.to_str()?;
+    let asks_resolver = |address: SocketAddr| address.port() == 53 || address.ip().is_loopback();
+    if object.starts_with('/') || object.parse().is_ok_and(asks_resolver) {
+        return None;
+    }
+    let request = Request::target(Capability::NetGet, Target::parse(object));
     decide(permit.policy(), &request).denial().cloned()
 }
 
@@ -54,7 +187,7 @@ fn is_in_view(permit: &Permit<'_>, path: &Path) -> bool {
 
 /// Scratch is the process's own; a granted place that lies there is not.
 fn is_scratch(permit: &Permit<'_>, path: &Path) -> bool {
-    let granted = permit.policy().grants().iter().filter_map(|grant| grant.root.as_deref());
-    SCRATCH.iter().any(|scratch| within(path, Path::new(scratch)))
-        && !granted.into_iter().any(|root| within(path, root))
+    let mut granted = permit.policy().grants().iter().filter_map(|grant| grant.root.as_deref());
+    SCRATCH.iter().chain(HOMES).any(|scratch| within(path, Path::new(scratch)))
+        && !granted.any(|root| within(path, root))
 }

@@ -8,10 +8,11 @@ use super::launch::outcome_json;
 use super::setting::Setting;
 use crate::audit::{Event, Log, new_session};
 use crate::decide::{Denial, Permit, Subject};
-use crate::policy::fingerprint;
+use crate::policy::{Policy, fingerprint};
 use sbx_platform::report::{Act, Verb};
 use sbx_platform::{Backend, End, Outcome};
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -77,6 +78,19 @@ pub(super) fn launch(permit: &Permit<'_>, id: &str, backend: Option<Backend>) ->
     Event::new("launch", permit.policy().agent(), body)
 }
 
+/// That sbx itself is about to work behind an agent's fence, under a name that its end repeats.
+pub(super) fn helper(policy: &Policy, id: &str, argv: &[OsString], backend: Option<Backend>) -> Event {
+    let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
+    let body = json!({
+        "launch": id,
+        "argv": words,
+        "helper": true,
+        "authority": fingerprint(policy),
+        "backend": backend.map_or("auto", Backend::name),
+    });
+    Event::new("launch", policy.agent(), body)
+}
+
 /// How it ended, what held, and which changes were refused.
 pub(super) fn ended(agent: &str, id: &str, outcome: &Outcome) -> Vec<Event> {
     let mut body = outcome_json(outcome);
@@ -97,9 +111,11 @@ pub(super) fn failed(agent: &str, id: &str, status: u8, error: &str) -> Event {
 
 fn refused_act(act: &Act) -> Option<Value> {
     let verb = match act.verb {
+        _ if !act.is_refused() => return None,
         Verb::Write => "write",
         Verb::Remove => "remove",
-        Verb::Read | Verb::Made => return None,
+        Verb::Read | Verb::Look | Verb::Run | Verb::Made => return None,
+        Verb::Connect | Verb::Listen | Verb::Resolve => return None,
     };
     Some(json!({ "verb": verb, "path": act.path.to_string_lossy() }))
 }

@@ -4,11 +4,13 @@
 //! [`Source`] can print it like a compiler would.
 
 mod codes;
+mod plain;
 mod problem;
 mod render;
 mod source;
 mod suggest;
 
+pub use plain::{deceives, shell_quoted};
 pub use problem::{Code, Problem, Severity};
 pub use render::{render, render_all};
 pub use source::{Place, Source, Span};

@@ -10,8 +10,9 @@ const LEVELS: &[&[&str]] = &[
     &["policy"],
     &["decide", "tool", "risk"],
     &["plan", "audit"],
-    &["run", "net", "learn", "doctor"],
-    &["mcp", "cli"],
+    &["run", "net", "learn", "doctor", "report"],
+    &["hands"],
+    &["mcp", "hook", "cli"],
 ];
 
 /// Files that are one long table, by name.

@@ -144,3 +144,41 @@ fn an_unknown_agent_has_no_receipt() {
     "#]]
     .assert_eq(&env.sbx(&["explain"]));
 }
+
+#[test]
+fn authority_is_drawn_as_a_tree() {
+    let env = TestEnv::new();
+    env.write_record("a.md", "---\nsandbox: {root: ~/work}\ncapabilities:\n  - fs.read: {paths: [docs, '*.md']}\n  - fs.write\n  - proc.exec: {cmds: [git, rg]}\n  - net.get: {hosts: [a.example]}\n---\n");
+    expect![[r#"
+        a  [HOME]/.config/sbx/agents/a.md
+
+        chain
+          config `sandbox`   names no root
+          project directory  names no root
+          agent `sandbox`    [HOME]/work  [HOME]/.config/sbx/agents/a.md:2
+          root               [HOME]/work
+
+        authority
+          ├─ read  medium
+          │  ├─ [HOME]/work  medium  [HOME]/.config/sbx/agents/a.md:4
+          │  │  └─ docs, *.md
+          │  └─ [HOME]/work  medium  (only the processes it runs)  [HOME]/.config/sbx/agents/a.md:6
+          ├─ write  high
+          │  └─ [HOME]/work  and everything below  high  [HOME]/.config/sbx/agents/a.md:5
+          ├─ delete  nothing
+          ├─ run  high
+          │  └─ in [HOME]/work  high  [HOME]/.config/sbx/agents/a.md:6
+          │     └─ git, rg
+          └─ reach  medium
+             └─ a.example  get  medium  [HOME]/.config/sbx/agents/a.md:7
+
+        hash  sha256:[HASH]
+        [exit 0]
+    "#]]
+    .assert_eq(&env.sbx(&["explain", "--agent", "a", "--tree"]));
+    let schema = jsonschema::validator_for(&env.json(&["schema", "explanation"])).expect("a schema");
+    let answer = env.json(&["explain", "--agent", "a", "--tree", "--json"]);
+    let errors: Vec<String> = schema.iter_errors(&answer).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?}");
+    assert_eq!(answer["tree"][3]["label"], "run");
+}

@@ -228,3 +228,64 @@ fn another_sbx_on_the_way_and_a_broken_log_are_told() {
     let codes = codes(&report);
     assert!(codes.contains(&"other-sbx") && codes.contains(&"audit-broken"), "{codes:?}");
 }
+
+#[test]
+fn what_clients_are_told_of_sbx_is_examined() {
+    let env = TestEnv::new();
+    let own = program().canonicalize().expect("the program").display().to_string();
+    env.write(
+        "home/.claude/settings.json",
+        r#"{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "sbx", "args": ["hook", "claude-code", "--agent", "builder"]}]}]}}"#,
+    );
+    env.write(
+        "home/.codex/hooks.json",
+        r#"{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "/gone/sbx hook codex --agent nobody"}]}]}}"#,
+    );
+    env.write(
+        "home/.cursor/hooks.json",
+        format!(r#"{{"hooks": {{"preToolUse": [{{"command": "{own} hook cursor --agent builder", "failClosed": true}}]}}}}"#),
+    );
+    env.write(
+        "home/.cursor/mcp.json",
+        format!(
+            r#"{{"mcpServers": {{
+                "bare": {{"command": "npx", "args": ["-y", "x"]}},
+                "loose": {{"command": "{own}", "args": ["mcp", "wrap", "--agent", "builder", "--", "npx", "-y", "@a/x"]}},
+                "tight": {{"command": "{own}", "args": ["mcp", "wrap", "--agent", "builder", "--", "npx", "-y", "@a/x@1.2.3"]}},
+                "remote": {{"url": "https://a.example"}}
+            }}}}"#
+        ),
+    );
+    env.write("project/.mcp.json", "{oops");
+    let other = env.write("other/sbx", "#!/bin/sh\n");
+    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    env.write(
+        "home/.gemini/settings.json",
+        format!(r#"{{"hooks": {{"BeforeTool": [{{"hooks": [{{"command": "{} hook gemini --agent builder"}}]}}]}}}}"#, other.display()),
+    );
+    let report = doctor(&env, &[]);
+    let found: Vec<(&str, &str, bool)> = report["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .filter(|finding| finding["area"] == "clients")
+        .map(|finding| {
+            let text = |key: &str| finding[key].as_str().unwrap_or_default();
+            (text("code"), text("level"), text("message").contains("cursor"))
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("client-file", "note", false),
+            ("server-unfenced", "note", true),
+            ("server-unpinned", "warning", true),
+            ("client-by-name", "warning", false),
+            ("hook-fails-open", "warning", false),
+            ("client-missing", "warning", false),
+            ("client-agent", "warning", false),
+            ("client-other-sbx", "warning", false),
+        ],
+        "{report:#}"
+    );
+}

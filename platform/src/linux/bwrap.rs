@@ -138,7 +138,7 @@ fn mount(op: &MountOp, plan: &Plan, all: &mut Options) -> io::Result<()> {
     match op {
         MountOp::Bind { source, dest, access, .. } => {
             may_make(plan, dest)?;
-            let option = if *access == Access::ReadOnly { "--ro-bind" } else { "--bind" };
+            let option = if *access == Access::ReadWrite { "--bind" } else { "--ro-bind" };
             all.path(option, &[source, dest]);
         }
         MountOp::Tmpfs { dest, size, mode, .. } => {

@@ -9,10 +9,12 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use libc::{c_int, pid_t};
 
 use crate::linux::bare::Children;
-use crate::linux::broker::{Broker, Protected, Trace};
+use crate::linux::broker::{Broker, Protected};
 use crate::linux::message::{MESSAGE_MAX, Message};
 use crate::linux::net::{Behalf, inward};
 use crate::linux::sys::{fd, process, signal, socket};
+use crate::linux::telling::Telling;
+use crate::linux::trace::{self, Tracer};
 
 /// Exit status of a stage that could not start the command; the report says why.
 pub(crate) const FAILED: c_int = 125;
@@ -34,8 +36,8 @@ pub(crate) struct Keeper {
     pub(crate) inward: Option<OwnedFd>,
     /// Whom to end with the command, where the kernel does not.
     pub(crate) brood: Option<Children>,
-    /// Whether to tell which files are asked for.
-    pub(crate) trace: bool,
+    /// What follows the launch from call to call, if it is to be told what is asked for.
+    pub(crate) tracer: Option<Tracer>,
 }
 
 impl Keeper {
@@ -43,10 +45,11 @@ impl Keeper {
     pub(crate) fn run(mut self, early: &[u8]) -> ! {
         let Ok(children) = signal::Collected::take(&[libc::SIGCHLD]) else { process::leave(FAILED) };
         self.let_go(&children);
-        let behalf = self.behalf.take();
+        let (behalf, tracer) = (self.behalf.take(), self.tracer.take());
+        let traced = tracer.is_some();
         let mut broker = self.listener.as_ref().map(|listener| {
-            let told = Trace::new(self.line.as_fd(), self.trace);
-            match Broker::new(listener.as_fd(), self.protected.as_ref(), behalf, told) {
+            let telling = Telling::new(self.line.as_fd(), traced);
+            match Broker::new(listener.as_fd(), self.protected.as_ref(), behalf, telling) {
                 Ok(broker) => broker,
                 Err(_) => process::leave(FAILED),
             }
@@ -60,7 +63,9 @@ impl Keeper {
         for number in early {
             self.pass_on(*number);
         }
-        self.reap(&children);
+        let mut telling = Telling::new(self.line.as_fd(), true);
+        let mut tracer = tracer.map(|tracer| (tracer, &mut telling));
+        self.reap(&children, tracer.as_mut());
         loop {
             if fd::poll(&mut set, -1).is_err() {
                 process::leave(FAILED);
@@ -69,7 +74,7 @@ impl Keeper {
                 self.obey();
             }
             if set[1].revents != 0 {
-                self.reap(&children);
+                self.reap(&children, tracer.as_mut());
             }
             if set[2].revents & libc::POLLIN != 0 {
                 if let Some(broker) = &mut broker {
@@ -133,11 +138,21 @@ impl Keeper {
         process::leave(status)
     }
 
-    /// Collects ended children; with the command's end, this process ends too.
-    fn reap(&self, children: &signal::Collected) {
+    /// Collects ended children, and looks at threads that have stopped for it; with the command's end, this
+    /// process ends too.
+    fn reap(&self, children: &signal::Collected, mut tracer: Option<&mut (Tracer, &mut Telling<'_>)>) {
         while children.next().is_some() {}
-        while let Ok(Some((pid, status))) = process::reap(-1, libc::WNOHANG) {
-            if pid == self.command {
+        let flags = libc::WNOHANG | if tracer.is_some() { trace::ALL } else { 0 };
+        while let Ok(Some((pid, status))) = process::reap(-1, flags) {
+            if let Some((tracer, telling)) = &mut tracer {
+                if libc::WIFSTOPPED(status) {
+                    tracer.stopped(pid, status);
+                } else {
+                    tracer.ended(pid);
+                }
+                tracer.take().into_iter().for_each(|act| telling.tell(act));
+            }
+            if pid == self.command && !libc::WIFSTOPPED(status) {
                 self.tell(&Message::Ended(status));
                 self.depart(0);
             }

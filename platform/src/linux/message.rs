@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use crate::backend::{Backend, Enforcement, Guarantee};
 use crate::error::PlatformError;
+use crate::linux::seccomp::{Arch, name_of, number};
 use crate::report::{Act, End, Limit, Outcome, SetupFailure, Step, Verb};
 use crate::text::{escape, unescape};
 
@@ -27,8 +28,11 @@ pub(crate) enum Message {
     Starting,
 }
 
-/// Longest message; objects are cut to fit.
-pub(crate) const MESSAGE_MAX: usize = 1024;
+/// Longest message; objects are cut to fit. A path of any length fits.
+pub(crate) const MESSAGE_MAX: usize = 6144;
+
+/// Stands for a call that is not known by name.
+const NONE: u32 = u32::MAX;
 
 impl Message {
     /// As bytes for the line.
@@ -38,7 +42,15 @@ impl Message {
             Self::Starting => vec![b'S'],
             Self::Asked(act) => {
                 let mut bytes = vec![b'A', position(&Verb::ALL, act.verb)];
-                bytes.extend(act.path.as_os_str().as_bytes().iter().take(MESSAGE_MAX - bytes.len()));
+                bytes.extend(act.error.to_le_bytes());
+                bytes.extend(number(act.call, Arch::NATIVE).unwrap_or(NONE).to_le_bytes());
+                // Neither a path nor a word has a NUL in it. What is too long is cut.
+                bytes.extend(act.path.as_os_str().as_bytes());
+                for word in &act.words {
+                    bytes.push(0);
+                    bytes.extend(word.as_bytes());
+                }
+                bytes.truncate(MESSAGE_MAX);
                 bytes
             }
             Self::Ended(status) => {
@@ -57,18 +69,25 @@ impl Message {
 
     /// From bytes off the line; `None` for anything malformed.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let number = |from: usize| Some(i32::from_le_bytes(bytes.get(from..from + 4)?.try_into().ok()?));
+        let number_at = |from: usize| Some(i32::from_le_bytes(bytes.get(from..from + 4)?.try_into().ok()?));
         match bytes.first()? {
             b'T' => Some(Self::Terminal),
             b'S' => Some(Self::Starting),
-            b'A' => Some(Self::Asked(Act {
-                verb: *Verb::ALL.get(usize::from(*bytes.get(1)?))?,
-                path: std::ffi::OsStr::from_bytes(bytes.get(2..)?).into(),
-            })),
-            b'E' => Some(Self::Ended(number(1)?)),
+            b'A' => {
+                let mut texts = bytes.get(10..)?.split(|byte| *byte == 0).map(std::ffi::OsStr::from_bytes);
+                Some(Self::Asked(Act {
+                    verb: *Verb::ALL.get(usize::from(*bytes.get(1)?))?,
+                    error: number_at(2)?,
+                    call: name_of(u32::from_le_bytes(bytes.get(6..10)?.try_into().ok()?), Arch::NATIVE)
+                        .unwrap_or_default(),
+                    path: texts.next()?.into(),
+                    words: texts.map(std::ffi::OsStr::to_owned).collect(),
+                }))
+            }
+            b'E' => Some(Self::Ended(number_at(1)?)),
             b'F' => Some(Self::Failed(SetupFailure {
                 step: *Step::ALL.get(usize::from(*bytes.get(1)?))?,
-                errno: number(2)?,
+                errno: number_at(2)?,
                 object: String::from_utf8_lossy(bytes.get(6..)?).into_owned(),
             })),
             _ => None,
@@ -163,7 +182,9 @@ mod tests {
     #[test]
     fn messages_survive_the_line() {
         let failure = SetupFailure { step: Step::Mount, object: String::from("/w"), errno: 13 };
-        let act = Message::Asked(Act { verb: Verb::Remove, path: "/a b".into() });
+        let words = vec!["a".into(), String::new().into(), "b c".into()];
+        let act = Act { verb: Verb::Run, path: "/a b".into(), call: "execve", error: 13, words };
+        let act = Message::Asked(act);
         for message in
             [Message::Terminal, Message::Starting, Message::Ended(0x0900), Message::Failed(failure), act]
         {

@@ -26,7 +26,9 @@ pub(crate) mod spawn;
 mod stage;
 mod supervise;
 pub(crate) mod sys;
+mod telling;
 mod terminal;
+mod trace;
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -161,6 +163,10 @@ fn launch_behind(
     let landlock = landlock::level();
     if backend == Backend::Landlock && landlock == 0 {
         return Err(PlatformError::NoBackend { reason: String::from("this kernel has no Landlock") });
+    }
+    if plan.copies() && backend != Backend::Native {
+        let reason = format!("{backend} cannot keep changes apart");
+        return Err(PlatformError::NoBackend { reason });
     }
     let group = Group::make(&plan.limits);
     let mut enforcement = promise(plan, backend, landlock, group.as_ref(), None)?;

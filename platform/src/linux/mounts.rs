@@ -23,6 +23,10 @@ use crate::report::{SetupFailure, Step};
 const ROOT_SIZE: &CStr = c"16777216";
 /// Shared memory when the plan names no size.
 pub(crate) const SHARED_MEMORY: u64 = 64 << 20;
+/// Bytes that may be changed in a place that is copied.
+const COPIES_SIZE: &CStr = c"4294967296";
+/// Where changes are kept while the view is built; afterwards they have no name.
+const COPIES: &str = "/.copies";
 /// Parts of `/proc` that real user 0 could write to without any privilege.
 const PROC_KNOBS: [&CStr; 6] = [c"sys", c"sysrq-trigger", c"irq", c"bus", c"fs", c"acpi"];
 
@@ -91,7 +95,8 @@ fn code_bits(code: Code) -> u64 {
 
 fn access_bits(access: Access) -> u64 {
     match access {
-        Access::ReadOnly => RDONLY,
+        // What is copied from stays as it is.
+        Access::ReadOnly | Access::Copied => RDONLY,
         Access::ReadWrite => 0,
     }
 }
@@ -107,7 +112,8 @@ impl View<'_> {
             MountOp::Bind { dest, access, code, .. } => {
                 let source = source.ok_or_else(|| errno(libc::EINVAL))?;
                 let bits = NOSUID | NODEV | access_bits(*access) | code_bits(*code);
-                self.bind(source, dest, bits)
+                self.bind(source, dest, bits)?;
+                if *access == Access::Copied { self.copy(dest, *code) } else { Ok(()) }
             }
             MountOp::Tmpfs { dest, size, mode, code } => self.tmpfs(dest, *size, *mode, *code),
             MountOp::Dir { dest } => self.dir_point(dest).map(drop),
@@ -144,6 +150,30 @@ impl View<'_> {
         let point = if is_dir { self.dir_point(dest)? } else { self.file_point(dest)? };
         self.cover(dest);
         self.put(source, &point, bits)
+    }
+
+    /// Lays a copy over what is bound at `dest`: what is changed is kept in memory.
+    fn copy(&mut self, dest: &Path, code: Code) -> io::Result<()> {
+        let tree =
+            mount::new_filesystem(c"tmpfs", &[(c"size", COPIES_SIZE), (c"mode", c"0700")], NOSUID | NODEV)?;
+        let point = self.dir_point(Path::new(COPIES))?;
+        self.attach(&tree, &point)?;
+        mount::make_dir(tree.as_fd(), c"upper", 0o755)?;
+        mount::make_dir(tree.as_fd(), c"work", 0o700)?;
+        // The root under construction lies at `/proc` for the moment.
+        let here = |path: &Path| Path::new("/proc").join(below_root(path));
+        let lower = escaped(&here(dest))?;
+        let (upper, work) =
+            (c_path(&here(Path::new(COPIES)).join("upper"))?, c_path(&here(Path::new(COPIES)).join("work"))?);
+        let options = [
+            (c"lowerdir", lower.as_c_str()),
+            (c"upperdir", &upper),
+            (c"workdir", &work),
+            (c"userxattr", c""),
+        ];
+        let copy = mount::new_filesystem(c"overlay", &options, NOSUID | NODEV | code_bits(code))?;
+        mount::attach_at(copy.as_fd(), self.root.as_fd(), &c_path(below_root(dest))?)?;
+        mount::detach(&c_path(&here(Path::new(COPIES)))?)
     }
 
     /// Forgets what was made at `dest` and below.
@@ -325,6 +355,18 @@ impl View<'_> {
         let device = fd::stat(dir.as_raw_fd())?.st_dev;
         if self.own.contains(&device) { Ok(()) } else { Err(errno(libc::ENOENT)) }
     }
+}
+
+/// A directory as the overlay takes it: colons part directories.
+fn escaped(path: &Path) -> io::Result<CString> {
+    let mut bytes = Vec::new();
+    for byte in c_path(path)?.as_bytes() {
+        if matches!(byte, b':' | b'\\') {
+            bytes.push(b'\\');
+        }
+        bytes.push(*byte);
+    }
+    CString::new(bytes).map_err(io::Error::from)
 }
 
 /// `dest` relative to the root; `.` for the root itself.

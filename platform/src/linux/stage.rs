@@ -17,10 +17,11 @@ use crate::linux::bare::Children;
 use crate::linux::broker::Protected;
 use crate::linux::keeper::{self, Keeper};
 use crate::linux::landlock::{self, Tcp};
-use crate::linux::message::Message;
+use crate::linux::message::{MESSAGE_MAX, Message};
 use crate::linux::net::{Behalf, GO};
 use crate::linux::seccomp::{self, Arch, Filter, Inet, Instruction, Watch};
 use crate::linux::sys::{c_path, check_int, fd, number, process, signal, socket};
+use crate::linux::trace::Tracer;
 use crate::linux::{caps, limits, terminal};
 use crate::plan::{Exec, Limits, MountOp, Network, Place, Plan, Rights, Stdio, UnixSockets};
 use crate::report::{SetupFailure, Step};
@@ -51,9 +52,11 @@ pub(crate) struct Stage {
     surroundings: Surroundings,
     filter: Vec<Instruction>,
     watching: Vec<Instruction>,
+    /// The same with all that is asked for told to a tracer; empty when nobody wants to know.
+    traced: Vec<Instruction>,
+    has_broker: bool,
     protected: Option<Protected>,
     behalf: Option<Behalf>,
-    trace: bool,
     brood: Option<Children>,
     /// Whether somebody must have taken the sockets of the network first.
     mask: libc::sigset_t,
@@ -91,10 +94,12 @@ impl Stage {
             terminal: plan.stdio == Stdio::Pty,
             surroundings,
             filter: filter.program(Arch::NATIVE),
-            watching: if filter.is_watched() { filter.watching(Arch::NATIVE) } else { Vec::new() },
+            // Where the kernel lets nobody be followed, only the broker tells.
+            watching: inner(Filter { trace: false, ..filter }),
+            traced: if filter.trace { inner(filter) } else { Vec::new() },
+            has_broker: filter.is_watched(),
             protected,
             behalf: None,
-            trace: plan.trace,
             brood: None,
             mask,
         })
@@ -115,13 +120,12 @@ impl Stage {
             self.start(&stdio)
         });
         match started {
-            Ok((command, listener)) => {
+            Ok((command, listener, tracer)) => {
                 drop(stdio);
                 let protected = self.protected.take();
                 let brood = self.brood.take();
-                let trace = self.trace;
                 let behalf = self.behalf.take();
-                let keeper = Keeper { line, command, listener, protected, behalf, inward, brood, trace };
+                let keeper = Keeper { line, command, listener, protected, behalf, inward, brood, tracer };
                 keeper.run(&early)
             }
             Err(failure) => {
@@ -161,34 +165,26 @@ impl Stage {
         seccomp::install(&self.filter).map_err(|error| fail(Step::Seccomp, "", &error))
     }
 
-    /// Makes the child that becomes the command: its number, and the line of watched calls.
-    fn start(&self, stdio: &[OwnedFd; 3]) -> Result<(pid_t, Option<OwnedFd>), SetupFailure> {
-        let program = self.program.to_string_lossy();
-        let at_fork = |error: &io::Error| fail(Step::Fork, &program, error);
-        let lines = match self.watching.is_empty() {
-            false => Some(socket::pair().map_err(|error| at_fork(&error))?),
-            true => None,
+    /// Makes the child that becomes the command: its number, the line of watched calls, and what follows it.
+    fn start(&self, stdio: &[OwnedFd; 3]) -> Result<Started, SetupFailure> {
+        let at_fork = |error: io::Error| fail(Step::Fork, &self.program.to_string_lossy(), &error);
+        let lines = match self.has_broker {
+            true => Some(socket::pair().map_err(at_fork)?),
+            false => None,
         };
-        let mut birth = Birth {
+        let birth = Birth {
             stage: self,
             stdio: [stdio[0].as_raw_fd(), stdio[1].as_raw_fd(), stdio[2].as_raw_fd()],
             argv: pointers(&self.argv),
             env: pointers(&self.env),
             listener_line: lines.as_ref().map(|(_, theirs)| theirs),
+            watching: &self.watching,
             failure: None,
         };
-        // Not cleared: only the few pages that are used get touched.
-        let mut stack: Vec<u128> = Vec::with_capacity(STACK / size_of::<u128>());
-        let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
-        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        // SAFETY: this process has one thread and is suspended until the child has left this memory by `execve`
-        // or exit; the child has a stack of its own, and `birth` lives until then.
-        let pid = check_int(unsafe { libc::clone(be_born, top.cast(), flags, (&raw mut birth).cast()) })
-            .map_err(|error| at_fork(&error))?;
-        if let Some((step, error)) = birth.failure {
-            let object = if step == Step::Exec { program.as_ref() } else { "" };
-            return Err(fail(step, object, &io::Error::from_raw_os_error(error)));
-        }
+        let (pid, tracer) = match self.traced.is_empty() {
+            true => (self.bear(birth)?, None),
+            false => self.bear_followed(birth)?,
+        };
         let listener = match &lines {
             Some((ours, _)) => {
                 let mut byte = [0];
@@ -198,8 +194,78 @@ impl Stage {
             }
             None => None,
         };
-        Ok((pid, listener))
+        Ok((pid, listener, tracer))
     }
+
+    /// A child that shares this memory until it is the command, which is the fastest way.
+    fn bear(&self, mut birth: Birth<'_>) -> Result<pid_t, SetupFailure> {
+        // Not cleared: only the few pages that are used get touched.
+        let mut stack: Vec<u128> = Vec::with_capacity(STACK / size_of::<u128>());
+        let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        // SAFETY: this process has one thread and is suspended until the child has left this memory by `execve`
+        // or exit; the child has a stack of its own, and `birth` lives until then.
+        let pid = check_int(unsafe { libc::clone(be_born, top.cast(), flags, (&raw mut birth).cast()) })
+            .map_err(|error| fail(Step::Fork, &self.program.to_string_lossy(), &error))?;
+        birth.failure.map_or(Ok(pid), |failed| Err(self.failed(failed)))
+    }
+
+    /// A child that waits until it is followed. This process goes on meanwhile, since it is what follows.
+    fn bear_followed(&self, mut birth: Birth<'_>) -> Result<(pid_t, Option<Tracer>), SetupFailure> {
+        let at_fork = |error: io::Error| fail(Step::Fork, &self.program.to_string_lossy(), &error);
+        let (ours, theirs) = socket::pair().map_err(at_fork)?;
+        let Some(pid) = process::fork().map_err(at_fork)? else {
+            drop(ours);
+            // A process that may not be looked at cannot be followed; it holds nothing but this plan.
+            let _ = process::prctl(libc::PR_SET_DUMPABLE, 1);
+            let _ = socket::send(theirs.as_fd(), FOLLOWED, None);
+            let mut word = [0];
+            match socket::receive(theirs.as_fd(), &mut word, 0) {
+                Ok((1, _)) if word == *FOLLOWED => birth.watching = &birth.stage.traced,
+                Ok((1, _)) => {}
+                Ok(_) | Err(_) => process::leave(keeper::FAILED),
+            }
+            let (step, error) = birth.become_command();
+            let failure = SetupFailure { step, object: String::new(), errno: number(&error) };
+            let _ = socket::send(theirs.as_fd(), &Message::Failed(failure).encode(), None);
+            process::leave(keeper::FAILED)
+        };
+        drop(theirs);
+        // It must have got so far first.
+        let _ = socket::receive(ours.as_fd(), &mut [0], 0);
+        let mut tracer = Tracer::seize(pid).ok();
+        let word = if tracer.is_some() { FOLLOWED } else { b"n" };
+        socket::send(ours.as_fd(), word, None).map_err(at_fork)?;
+        if let Some(tracer) = &mut tracer {
+            tracer.until_born(pid);
+        }
+        // The line is closed when the child becomes the command.
+        let mut buffer = [0; MESSAGE_MAX];
+        match socket::receive(ours.as_fd(), &mut buffer, 0) {
+            Ok((length, _)) => match Message::decode(&buffer[..length]) {
+                Some(Message::Failed(failure)) => Err(self.failed((failure.step, failure.errno))),
+                _ => Ok((pid, tracer)),
+            },
+            Err(error) => Err(at_fork(error)),
+        }
+    }
+
+    fn failed(&self, (step, error): (Step, i32)) -> SetupFailure {
+        let program = self.program.to_string_lossy();
+        let object = if step == Step::Exec { program.as_ref() } else { "" };
+        fail(step, object, &io::Error::from_raw_os_error(error))
+    }
+}
+
+/// A command under way.
+type Started = (pid_t, Option<OwnedFd>, Option<Tracer>);
+
+/// Says that the child can be followed, and that it is.
+const FOLLOWED: &[u8; 1] = b"y";
+
+/// What the command alone stands under.
+fn inner(filter: Filter) -> Vec<Instruction> {
+    if filter.has_watching() { filter.watching(Arch::NATIVE) } else { Vec::new() }
 }
 
 /// Waits for the word to start; the signals that came meanwhile. Leaves with the supervisor.
@@ -278,6 +344,7 @@ struct Birth<'s> {
     argv: Vec<*const c_char>,
     env: Vec<*const c_char>,
     listener_line: Option<&'s OwnedFd>,
+    watching: &'s [Instruction],
     failure: Option<(Step, i32)>,
 }
 
@@ -322,12 +389,14 @@ impl Birth<'_> {
         if self.stage.behalf.is_some() && self.stage.surroundings.landlock >= landlock::TCP {
             landlock::refuse_tcp().map_err(|error| (Step::Landlock, error))?;
         }
-        if let Some(line) = self.listener_line {
-            let listener =
-                seccomp::install_watched(&self.stage.watching).map_err(|error| (Step::Broker, error))?;
-            socket::send(line.as_fd(), b"w", Some(listener.as_raw_fd()))
-                .map_err(|error| (Step::Broker, error))?;
+        let broker = |error| (Step::Broker, error);
+        match self.listener_line {
+            Some(line) => {
+                let listener = seccomp::install_watched(self.watching).map_err(broker)?;
+                socket::send(line.as_fd(), b"w", Some(listener.as_raw_fd())).map_err(broker)
+            }
+            None if self.watching.is_empty() => Ok(()),
+            None => seccomp::install(self.watching).map_err(broker),
         }
-        Ok(())
     }
 }

@@ -59,8 +59,8 @@ pub(crate) struct Finished {
     pub(crate) acts: Vec<Act>,
 }
 
-/// Files that are remembered as asked for.
-const ACTS_MAX: usize = 4096;
+/// Acts that are remembered.
+const ACTS_MAX: usize = 1 << 17;
 
 /// One launch under way.
 struct Watch<'p> {

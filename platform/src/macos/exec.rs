@@ -134,6 +134,9 @@ pub(crate) fn spawn(
     pipes: [Pipe; 3],
     porter: Option<&mut dyn Porter>,
 ) -> Result<Child, PlatformError> {
+    if plan.copies() {
+        return Err(PlatformError::NoBackend { reason: String::from("changes cannot be kept apart here") });
+    }
     if !matches!(backend, None | Some(Backend::Seatbelt)) {
         return Err(PlatformError::NoBackend { reason: String::from("macOS has seatbelt only") });
     }

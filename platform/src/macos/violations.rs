@@ -24,7 +24,13 @@ pub fn denial(line: &str, tag: &str) -> Option<Act> {
         _ => return None,
     };
     let path = unescaped(rest, tag);
-    path.starts_with('/').then(|| Act { verb, path: PathBuf::from(path) })
+    path.starts_with('/').then(|| Act {
+        verb,
+        path: PathBuf::from(path),
+        call: "",
+        error: libc::EPERM,
+        words: Vec::new(),
+    })
 }
 
 /// The path at the start of a JSON string's rest: up to its line end, its quote or the tag.

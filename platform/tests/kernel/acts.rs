@@ -61,6 +61,22 @@ fn one(words: &[&str]) -> String {
         ["daemon", marker] => done(daemon(marker)),
         ["flood"] => done(flood()),
         ["grow", path] => done(fs::write(path, vec![0; 4 << 20])),
+        ["threads", paths @ ..] => {
+            let write = |path: &&str| {
+                std::thread::spawn({
+                    let path = (*path).to_owned();
+                    move || fs::write(path, "")
+                })
+            };
+            let threads: Vec<_> = paths.iter().map(write).collect();
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+            String::from("ok")
+        }
+        ["follow"] => {
+            // SAFETY: asks to be followed by the parent; nothing is read or written.
+            let asked = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
+            done(if asked < 0 { Err(io::Error::last_os_error()) } else { Ok(()) })
+        }
         ["crowd", number] => crowd(number.parse().unwrap_or(0)),
         other => crate::network::act(other).unwrap_or_else(|| format!("unknown act {other:?}")),
     }

@@ -31,6 +31,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("odd names", odd_names),
     ("a source reached through a link is refused", linked_source),
     ("the private directory is private", private_tmp),
+    ("changes of a copied place are seen inside and gone at the end", copied),
 ];
 
 fn reading(world: &World) -> Verdict {
@@ -303,5 +304,63 @@ fn private_tmp(world: &World) -> Verdict {
     same!("writable", world.says(&["write", "/scratch/mark"]), "ok");
     same!("outside", std::path::Path::new("/scratch").exists(), false);
     same!("sized", world.says(&["grow", "/scratch/big"]), "errno 28");
+    Passed
+}
+
+fn copied(world: &World) -> Verdict {
+    fs::write(world.work("old"), "old").unwrap();
+    fs::create_dir(world.work("a: b")).unwrap();
+    let text = |name: &str| world.work(name).to_str().unwrap().to_owned();
+    let (old, new, gone, moved) = (text("old"), text("new"), text("a: b"), text("moved"));
+    let words = [
+        "then",
+        "append",
+        &old,
+        ";",
+        "read",
+        &old,
+        ";",
+        "write",
+        &new,
+        ";",
+        "rename",
+        &new,
+        &moved,
+        ";",
+        "read",
+        &moved,
+        ";",
+        "rmdir",
+        &gone,
+        ";",
+        "mkdir",
+        &gone,
+        ";",
+        "remove",
+        &old,
+        ";",
+        "list",
+        &text(""),
+    ];
+    let mut plan = world.plan(&words);
+    for op in &mut plan.mounts {
+        if let MountOp::Bind { access: access @ Access::ReadWrite, .. } = op {
+            *access = Access::Copied;
+        }
+    }
+    let said = match world.launch(&plan) {
+        Err(sbx_platform::PlatformError::NoBackend { .. })
+            if world.backend != sbx_platform::Backend::Native =>
+        {
+            return Passed;
+        }
+        Err(error) => return Failed(error.to_string()),
+        Ok(outcome) => String::from_utf8_lossy(&outcome.stdout).trim_end().to_owned(),
+    };
+    same!("inside", said, "ok oldmore ok ok changed ok ok ok a: b,moved");
+    same!("outside", fs::read_to_string(world.work("old")).unwrap(), "old");
+    let names: Vec<_> =
+        fs::read_dir(world.work("")).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    same!("names outside", names.len(), 2);
     Passed
 }

@@ -11,6 +11,7 @@ mod acts;
 mod attacks;
 mod cases;
 mod endings;
+mod following;
 mod ladder;
 mod network;
 mod support;
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
 fn run_all(tally: &mut Tally) {
     let who = if support::is_root() { "root" } else { "user" };
     for backend in Backend::ALL {
-        for (name, case) in cases::ALL.iter().chain(endings::ALL).chain(network::ALL) {
+        for (name, case) in cases::ALL.iter().chain(endings::ALL).chain(following::ALL).chain(network::ALL) {
             if !wanted(&format!("{who} {backend} {name}")) {
                 continue;
             }

@@ -1,92 +1,155 @@
-//! Heads of HTTP/1 answers.
+//! An answer of HTTP/1 as a value, for requests that sbx makes itself.
 //!
-//! Answers for where an answer's body ends. What else it says is passed on as it is.
-//! Invariant: a connection whose next answer could be taken for part of this one is not used again.
+//! Answers for reading one whole answer within bounds. It leaves which request it belongs to to the caller.
+//! Invariant: no more of a body is kept than was wanted.
 
-use super::fields::{Tokens, number};
+use super::body::Chunks;
 use super::head::{Framing, Malformed};
+use super::response::parse_response;
+use super::wire::Wire;
 use crate::net::bounds;
-use httparse::{EMPTY_HEADER, Status};
+use crate::net::relay::Way;
+use httparse::EMPTY_HEADER;
+use std::io;
+use tokio::io::AsyncRead;
 
-/// The head of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ResponseHead {
-    /// The status.
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Its length in bytes.
-    pub(crate) length: usize,
-    /// How long its body is.
-    pub(crate) framing: Framing,
-    /// Whether the connection may be used again.
-    pub(crate) keep_alive: bool,
+    pub(crate) headers: Vec<(String, Vec<u8>)>,
+    pub(crate) body: Vec<u8>,
+    /// Whether the body was longer than wanted.
+    pub(crate) truncated: bool,
 }
 
-/// Reads the head of an answer to a request with this method; none while it is not whole.
-pub(crate) fn parse_response(bytes: &[u8], method: &str) -> Result<Option<ResponseHead>, Malformed> {
-    let mut headers = [EMPTY_HEADER; bounds::HEADERS];
-    let mut response = httparse::Response::new(&mut headers);
-    let length = match response.parse(bytes) {
-        Ok(Status::Complete(length)) => length,
-        Ok(Status::Partial) if bytes.len() >= bounds::HEAD => return Err(Malformed("the head is too long")),
-        Ok(Status::Partial) => return Ok(None),
-        Err(_) => return Err(Malformed("the answer is not HTTP/1")),
+/// Reads the answer to a request with this method, and at most so many bytes of its body.
+pub(crate) async fn read_answer(
+    stream: impl AsyncRead + Unpin,
+    method: &str,
+    most: usize,
+) -> io::Result<Answer> {
+    let mut wire = Wire::new(stream, Vec::new());
+    let malformed = |why: Malformed| io::Error::new(io::ErrorKind::InvalidData, why.0);
+    let head = loop {
+        match parse_response(wire.pending(), method).map_err(malformed)? {
+            // Interim answers come before the one that counts.
+            Some(head) if head.status < 200 && head.status != 101 => drop(wire.take(head.length)),
+            Some(head) => break head,
+            None if wire.more().await? == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            None => {}
+        }
     };
-    let (Some(status), Some(minor)) = (response.code, response.version) else {
-        return Err(Malformed("the status line is incomplete"));
+    let headers = headers(&wire.take(head.length));
+    let (body, truncated) = match head.framing {
+        Framing::None => (Vec::new(), false),
+        Framing::Length(length) => sized(&mut wire, length, most).await?,
+        Framing::Close => unsized_body(&mut wire, most).await?,
+        Framing::Chunked => chunked(&mut wire, most).await?,
     };
-    let lines: Vec<(&str, &[u8])> = response.headers.iter().map(|line| (line.name, line.value)).collect();
-    let of = |name: &'static str| {
-        lines.iter().filter(move |(line, _)| line.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
-    };
-    let chunked = of("transfer-encoding").next_back().map(ends_in_chunked);
-    let mut lengths = of("content-length").map(number).collect::<Result<Vec<u64>, Malformed>>()?;
-    lengths.dedup();
-    let bodiless = method == "HEAD" || status < 200 || matches!(status, 204 | 304);
-    let framing = match (chunked, lengths[..].len()) {
-        _ if bodiless => Framing::None,
-        (Some(true), _) => Framing::Chunked,
-        (Some(false), _) | (None, 0) => Framing::Close,
-        (None, 1) => Framing::Length(lengths[0]),
-        (None, _) => return Err(Malformed("the answer has two lengths")),
-    };
-    let ambiguous = chunked.is_some() && !lengths.is_empty();
-    let connection = Tokens::of(of("connection"));
-    let keep_alive = connection.keeps_alive(minor) && framing != Framing::Close && !ambiguous;
-    Ok(Some(ResponseHead { status, length, framing, keep_alive }))
+    Ok(Answer { status: head.status, headers, body, truncated })
 }
 
-fn ends_in_chunked(value: &[u8]) -> bool {
-    let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
-    last.trim_ascii().eq_ignore_ascii_case(b"chunked")
+fn headers(head: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let mut lines = [EMPTY_HEADER; bounds::HEADERS];
+    let mut response = httparse::Response::new(&mut lines);
+    if response.parse(head).is_err() {
+        return Vec::new();
+    }
+    response.headers.iter().map(|line| (line.name.to_ascii_lowercase(), line.value.to_vec())).collect()
+}
+
+async fn sized<R: AsyncRead + Unpin>(
+    wire: &mut Wire<R>,
+    length: u64,
+    most: usize,
+) -> io::Result<(Vec<u8>, bool)> {
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    let wanted = length.min(most);
+    while wire.pending().len() < wanted {
+        if wire.more().await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+    Ok((wire.take(wanted), length > most))
+}
+
+async fn unsized_body<R: AsyncRead + Unpin>(wire: &mut Wire<R>, most: usize) -> io::Result<(Vec<u8>, bool)> {
+    while wire.pending().len() <= most && wire.more().await? > 0 {}
+    let truncated = wire.pending().len() > most;
+    Ok((wire.take(most), truncated))
+}
+
+async fn chunked<R: AsyncRead + Unpin>(wire: &mut Wire<R>, most: usize) -> io::Result<(Vec<u8>, bool)> {
+    let mut chunks = Chunks::new(Way::In);
+    let mut raw = Vec::new();
+    loop {
+        let here = chunks.feed(wire.pending())?;
+        raw.extend(wire.take(here));
+        // The sizes of chunks are no part of the body, but of what is held.
+        let enough = raw.len() > most.saturating_mul(2).saturating_add(bounds::SMALL_BUFFER);
+        if chunks.ended() || enough {
+            let mut body = joined(&raw);
+            let truncated = body.len() > most || !chunks.ended();
+            body.truncate(most);
+            return Ok((body, truncated));
+        }
+        if wire.more().await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+/// The content of chunks that were followed already, as far as they go.
+fn joined(mut raw: &[u8]) -> Vec<u8> {
+    let mut body = Vec::new();
+    while let Some(end) = raw.windows(2).position(|pair| pair == b"\r\n") {
+        let digits = raw[..end].split(|byte| b"; \t".contains(byte)).next().unwrap_or_default();
+        let size = std::str::from_utf8(digits).ok().and_then(|digits| usize::from_str_radix(digits, 16).ok());
+        let Some(size) = size.filter(|size| *size > 0) else { break };
+        let data = &raw[end + 2..];
+        body.extend(&data[..size.min(data.len())]);
+        raw = data.get(size.saturating_add(2)..).unwrap_or_default();
+    }
+    body
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn read(bytes: &[u8], most: usize) -> io::Result<Answer> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(read_answer(bytes, "GET", most))
+    }
+
     #[test]
-    fn answers_say_how_long_they_are() {
-        let of =
-            |text: &str, method| parse_response(text.as_bytes(), method).map(|head| head.expect("a head"));
-        let framing = |text: &str, method| of(text, method).map(|head| (head.framing, head.keep_alive));
-        assert_eq!(
-            framing("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", "GET"),
-            Ok((Framing::Length(3), true))
-        );
-        assert_eq!(
-            framing("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", "HEAD"),
-            Ok((Framing::None, true))
-        );
-        assert_eq!(framing("HTTP/1.1 304 x\r\nContent-Length: 3\r\n\r\n", "GET"), Ok((Framing::None, true)));
-        assert_eq!(framing("HTTP/1.1 200 OK\r\n\r\n", "GET"), Ok((Framing::Close, false)));
-        assert_eq!(
-            framing("HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\n", "GET"),
-            Ok((Framing::Length(3), false))
-        );
-        let both = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n";
-        assert_eq!(framing(both, "GET"), Ok((Framing::Chunked, false)));
-        assert!(of("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n", "GET").is_err());
-        assert!(parse_response(b"HTTP/1.1 20", "GET").unwrap().is_none());
-        assert!(parse_response(b"SSH-2.0-x\r\n", "GET").is_err());
+    fn a_body_ends_where_its_framing_says() {
+        let chunked =
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\nnext";
+        let answer = read(chunked, 100).unwrap();
+        assert_eq!((answer.body.as_slice(), answer.truncated), (&b"abcde"[..], false));
+        let sized = b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcdef";
+        assert_eq!(read(sized, 100).unwrap().body, b"abc");
+        let close = b"HTTP/1.1 200 OK\r\n\r\nabcdef";
+        assert_eq!(read(close, 100).unwrap().body, b"abcdef");
+        let early = b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 204 No Content\r\nX-A: b\r\n\r\n";
+        let answer = read(early, 100).unwrap();
+        assert_eq!((answer.status, answer.headers), (204, vec![("x-a".to_owned(), b"b".to_vec())]));
+    }
+
+    #[test]
+    fn too_much_is_cut_and_too_little_is_an_error() {
+        for text in [
+            "HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\nabcdef",
+            "HTTP/1.1 200 OK\r\n\r\nabcdef",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nabcdef\r\n0\r\n\r\n",
+        ] {
+            let answer = read(text.as_bytes(), 4).unwrap();
+            assert_eq!((answer.body.as_slice(), answer.truncated), (&b"abcd"[..], true), "{text}");
+        }
+        assert!(read(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", 100).is_err());
+        assert!(read(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nabc", 100).is_err());
+        assert!(read(b"HTTP/1.1 200 OK\r\n", 100).is_err());
     }
 }

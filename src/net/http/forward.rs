@@ -3,11 +3,11 @@
 //! Answers for writing the head anew and for both bodies passing at once. It leaves judging to [`super::exchange`].
 //! Invariant: nothing of a request is written but its parsed parts, its body, and secrets that are meant for that host.
 
-use super::answer::parse_response;
 use super::body::Passing;
 use super::exchange::{Connection, Next};
 use super::head::RequestHead;
 use super::refusal::Refusal;
+use super::response::parse_response;
 use super::route::host_line;
 use super::wire::Wire;
 use crate::capability::Target;

@@ -1,7 +1,7 @@
 //! Heads of HTTP/1 requests.
 //!
 //! Answers for reading them in the one way that every server reads them. It leaves what their headers mean together to
-//! [`super::fields`], heads of answers to [`super::answer`], and what is asked for to others.
+//! [`super::fields`], heads of answers to [`super::response`], and what is asked for to others.
 //! Invariant: a head that two programs could read differently is malformed.
 
 use super::fields::Fields;

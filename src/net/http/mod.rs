@@ -8,13 +8,15 @@ mod forward;
 mod head;
 mod meant;
 mod refusal;
+mod response;
 mod route;
 mod two;
 mod wire;
 
+pub(super) use answer::{Answer, read_answer};
 pub(super) use exchange::{Serving, serve};
 pub(super) use head::{Form, parse_request};
 pub(super) use refusal::{Refusal, forbidden};
-pub(super) use route::Route;
+pub(super) use route::{Route, host_line};
 pub(super) use two::serve as serve_two;
 pub(super) use wire::Wire;

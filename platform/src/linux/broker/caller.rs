@@ -8,7 +8,6 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::listener::Call;
 use crate::linux::sys::{check, errno, fd, process};
 
 /// Longest name, its end included.
@@ -18,22 +17,23 @@ const PAGE: u64 = 4096;
 
 /// A caller waiting for its answer.
 #[derive(Debug)]
-pub(super) struct Caller<'c> {
-    call: &'c Call,
+pub(crate) struct Caller {
+    thread: u32,
 }
 
-impl<'c> Caller<'c> {
-    pub(super) fn of(call: &'c Call) -> Self {
-        Self { call }
+impl Caller {
+    /// The thread of this number.
+    pub(crate) fn of(thread: u32) -> Self {
+        Self { thread }
     }
 
     /// The calling thread.
-    pub(super) fn thread(&self) -> u32 {
-        self.call.thread()
+    pub(crate) fn thread(&self) -> u32 {
+        self.thread
     }
 
     /// The name at `address`.
-    pub(super) fn name(&self, address: u64) -> io::Result<CString> {
+    pub(crate) fn name(&self, address: u64) -> io::Result<CString> {
         let mut bytes = [0_u8; NAME_MAX];
         let mut have = 0;
         while have < NAME_MAX {
@@ -65,7 +65,7 @@ impl<'c> Caller<'c> {
     }
 
     /// `length` bytes at `address`, all of them.
-    pub(super) fn bytes(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
+    pub(crate) fn bytes(&self, address: u64, buffer: &mut [u8]) -> io::Result<()> {
         if self.read(address, buffer)? == buffer.len() { Ok(()) } else { Err(errno(libc::EFAULT)) }
     }
 

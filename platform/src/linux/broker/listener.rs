@@ -47,6 +47,11 @@ impl Call {
         self.arguments[index]
     }
 
+    /// All arguments.
+    pub(super) fn arguments(&self) -> [u64; 6] {
+        self.arguments
+    }
+
     /// The call's name; empty for one that is not watched.
     pub(super) fn name(&self) -> &'static str {
         u32::try_from(self.number).ok().and_then(|number| name_of(number, Arch::NATIVE)).unwrap_or("")

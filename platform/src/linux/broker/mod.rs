@@ -22,13 +22,12 @@ use std::os::fd::BorrowedFd;
 
 use libc::c_int;
 
+pub(crate) use caller::Caller;
 pub(crate) use protect::Protected;
-pub(crate) use trace::Trace;
 
 use crate::linux::net::Behalf;
 use crate::linux::sys::{errno, number};
-use crate::report::Verb;
-use caller::Caller;
+use crate::linux::telling::Telling;
 use listener::{Answer, Call, Listener};
 use network::Network;
 use perform::Hands;
@@ -39,7 +38,7 @@ pub(crate) struct Broker<'k> {
     listener: Listener<'k>,
     hands: Option<Hands<'k>>,
     network: Option<Network>,
-    trace: Trace<'k>,
+    telling: Telling<'k>,
 }
 
 impl<'k> Broker<'k> {
@@ -48,11 +47,11 @@ impl<'k> Broker<'k> {
         line: BorrowedFd<'k>,
         protected: Option<&'k Protected>,
         behalf: Option<Behalf>,
-        trace: Trace<'k>,
+        telling: Telling<'k>,
     ) -> std::io::Result<Self> {
         let listener = Listener::new(line);
         let hands = protected.map(Hands::new).transpose()?;
-        Ok(Self { listener, hands, network: behalf.map(Network::new), trace })
+        Ok(Self { listener, hands, network: behalf.map(Network::new), telling })
     }
 
     /// What connects on the command's behalf, if anything does.
@@ -70,25 +69,20 @@ impl<'k> Broker<'k> {
 
     /// Performs `call`; `None` when someone else will answer.
     fn decide(&mut self, call: &Call) -> Option<Answer> {
-        let caller = Caller::of(call);
+        let caller = Caller::of(call.thread());
         let result = match (&mut self.network, &mut self.hands) {
             (Some(network), _) if network::is_network(call) => {
                 network.perform(call, &caller, || self.listener.is_valid(call))
             }
             (_, Some(hands)) => {
-                if opens_for_reading(call) {
-                    self.trace.note(call, &caller, hands.resolver(), Verb::Read);
-                    // Nothing is decided here: the kernel's own rules hold for reading.
-                    return Some(Answer::Continue);
-                }
                 let result = dispatch(hands, call, &caller);
+                let proc = hands.resolver().proc_path().to_owned();
                 if result.is_ok() && hands.made_a_start() {
-                    self.trace.note(call, &caller, hands.resolver(), Verb::Made);
+                    trace::note_made(&mut self.telling, call, &caller, &proc);
                 }
-                if let Err(error) = &result
-                    && matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::EROFS))
-                {
-                    self.trace.note(call, &caller, hands.resolver(), trace::verb(call));
+                let error = result.as_ref().err().map_or(0, number);
+                if self.telling.tells_all() || matches!(error, libc::EACCES | libc::EPERM | libc::EROFS) {
+                    trace::note(&mut self.telling, call, &caller, &proc, error);
                 }
                 result
             }
@@ -108,7 +102,7 @@ impl<'k> Broker<'k> {
 }
 
 /// Performs a call about names.
-fn dispatch(hands: &mut Hands<'_>, call: &Call, caller: &Caller<'_>) -> std::io::Result<Done> {
+fn dispatch(hands: &mut Hands<'_>, call: &Call, caller: &Caller) -> std::io::Result<Done> {
     let a = |index: usize| call.argument(index);
     let here = libc::AT_FDCWD;
     match call.name() {
@@ -143,20 +137,6 @@ fn dispatch(hands: &mut Hands<'_>, call: &Call, caller: &Caller<'_>) -> std::io:
         _ => Err(errno(libc::ENOSYS)),
     }
 }
-
-/// Whether a call opens something without a chance of changing it.
-fn opens_for_reading(call: &Call) -> bool {
-    let flags = match call.name() {
-        "open" => call.argument(1),
-        "openat" => call.argument(2),
-        _ => return false,
-    } as c_int;
-    let changing = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | UNNAMED;
-    flags & libc::O_PATH != 0 || flags & changing == 0
-}
-
-/// The marker bit of `O_TMPFILE`.
-const UNNAMED: c_int = 0x40_0000;
 
 /// What came of performing a call.
 #[derive(Debug)]

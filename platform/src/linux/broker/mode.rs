@@ -20,7 +20,7 @@ impl Hands<'_> {
     /// `chmod`, `fchmodat`, `fchmodat2`.
     pub(super) fn chmod(
         &mut self,
-        caller: &Caller<'_>,
+        caller: &Caller,
         dirfd: c_int,
         name: u64,
         mode: u32,
@@ -41,7 +41,7 @@ impl Hands<'_> {
     }
 
     /// `fchmod`.
-    pub(super) fn fchmod(&mut self, caller: &Caller<'_>, descriptor: c_int, mode: u32) -> io::Result<Done> {
+    pub(super) fn fchmod(&mut self, caller: &Caller, descriptor: c_int, mode: u32) -> io::Result<Done> {
         let object = caller.start(self.resolver().proc(), descriptor)?;
         self.change_mode(&object, mode)
     }

@@ -45,7 +45,7 @@ impl Network {
     pub(super) fn perform(
         &mut self,
         call: &Call,
-        caller: &Caller<'_>,
+        caller: &Caller,
         is_valid: impl Fn() -> bool,
     ) -> io::Result<Done> {
         let socket = || -> io::Result<OwnedFd> {

@@ -58,7 +58,7 @@ impl<'p> Hands<'p> {
     }
 
     /// Takes on the caller's mask for the next act.
-    fn take_mask(&mut self, caller: &Caller<'_>) -> io::Result<()> {
+    fn take_mask(&mut self, caller: &Caller) -> io::Result<()> {
         let thread = caller.thread();
         let known = self.masks.iter().find(|(known, _)| *known == thread).map(|(_, mask)| *mask);
         let mask = match known {
@@ -78,14 +78,14 @@ impl<'p> Hands<'p> {
         Ok(())
     }
 
-    fn spot(&self, caller: &Caller<'_>, (dirfd, name): From) -> io::Result<Spot> {
+    fn spot(&self, caller: &Caller, (dirfd, name): From) -> io::Result<Spot> {
         self.resolver.spot(caller, dirfd, &caller.name(name)?)
     }
 
     /// `open`, `openat`, `creat`.
     pub(super) fn open(
         &mut self,
-        caller: &Caller<'_>,
+        caller: &Caller,
         dirfd: c_int,
         name: u64,
         flags: c_int,
@@ -110,7 +110,7 @@ impl<'p> Hands<'p> {
     /// Follows links in the last part until there are none; also says what lies there.
     pub(super) fn last(
         &self,
-        caller: &Caller<'_>,
+        caller: &Caller,
         mut spot: Spot,
         follow: bool,
     ) -> io::Result<(Step, Option<libc::stat>)> {
@@ -130,7 +130,7 @@ impl<'p> Hands<'p> {
 
     fn open_spot(
         &mut self,
-        caller: &Caller<'_>,
+        caller: &Caller,
         spot: &Spot,
         found: Option<libc::stat>,
         flags: c_int,
@@ -164,7 +164,7 @@ impl<'p> Hands<'p> {
     }
 
     /// Opens something reached through the process list: a descriptor the caller has, for instance.
-    fn open_object(&self, caller: &Caller<'_>, object: &OwnedFd, flags: c_int) -> io::Result<Done> {
+    fn open_object(&self, caller: &Caller, object: &OwnedFd, flags: c_int) -> io::Result<Done> {
         let path = self.resolver.path_of(object)?;
         let found = fd::stat(object.as_raw_fd())?;
         if path.is_absolute() && !self.protected.allows_change(&path, &self.own, Change::Write) {
@@ -182,13 +182,7 @@ impl<'p> Hands<'p> {
     }
 
     /// `mkdir`, `mkdirat`.
-    pub(super) fn mkdir(
-        &mut self,
-        caller: &Caller<'_>,
-        dirfd: c_int,
-        name: u64,
-        mode: u32,
-    ) -> io::Result<Done> {
+    pub(super) fn mkdir(&mut self, caller: &Caller, dirfd: c_int, name: u64, mode: u32) -> io::Result<Done> {
         let spot = self.spot(caller, (dirfd, name))?;
         if !self.protected.allows_directory(&spot.path, &self.own, Change::Make) {
             return Err(self.refusal(&spot));
@@ -206,13 +200,7 @@ impl<'p> Hands<'p> {
     }
 
     /// `mknod`, `mknodat`: pipes, sockets and plain files; the filter refuses devices.
-    pub(super) fn mknod(
-        &mut self,
-        caller: &Caller<'_>,
-        dirfd: c_int,
-        name: u64,
-        mode: u32,
-    ) -> io::Result<Done> {
+    pub(super) fn mknod(&mut self, caller: &Caller, dirfd: c_int, name: u64, mode: u32) -> io::Result<Done> {
         let spot = self.spot(caller, (dirfd, name))?;
         self.guard(&spot.path, Change::Make)?;
         self.take_mask(caller)?;
@@ -222,13 +210,7 @@ impl<'p> Hands<'p> {
     }
 
     /// `rename` and relatives.
-    pub(super) fn rename(
-        &mut self,
-        caller: &Caller<'_>,
-        from: From,
-        to: From,
-        flags: u32,
-    ) -> io::Result<Done> {
+    pub(super) fn rename(&mut self, caller: &Caller, from: From, to: From, flags: u32) -> io::Result<Done> {
         let (from, to) = (self.spot(caller, from)?, self.spot(caller, to)?);
         self.guard(&from.path, Change::Take)?;
         let exchange = flags & libc::RENAME_EXCHANGE != 0;
@@ -265,13 +247,7 @@ impl<'p> Hands<'p> {
     }
 
     /// `link`, `linkat`.
-    pub(super) fn link(
-        &mut self,
-        caller: &Caller<'_>,
-        from: From,
-        to: From,
-        flags: c_int,
-    ) -> io::Result<Done> {
+    pub(super) fn link(&mut self, caller: &Caller, from: From, to: From, flags: c_int) -> io::Result<Done> {
         let to = self.spot(caller, to)?;
         self.guard(&to.path, Change::Make)?;
         let name = caller.name(from.1)?;
@@ -300,7 +276,7 @@ impl<'p> Hands<'p> {
     /// `symlink`, `symlinkat`.
     pub(super) fn symlink(
         &mut self,
-        caller: &Caller<'_>,
+        caller: &Caller,
         target: u64,
         dirfd: c_int,
         name: u64,
@@ -312,7 +288,7 @@ impl<'p> Hands<'p> {
     }
 
     /// `truncate`.
-    pub(super) fn truncate(&mut self, caller: &Caller<'_>, name: u64, length: i64) -> io::Result<Done> {
+    pub(super) fn truncate(&mut self, caller: &Caller, name: u64, length: i64) -> io::Result<Done> {
         let spot = self.spot(caller, (libc::AT_FDCWD, name))?;
         let flags = libc::O_WRONLY | libc::O_NONBLOCK;
         let opened = match self.last(caller, spot, true)? {
@@ -327,7 +303,7 @@ impl<'p> Hands<'p> {
     /// `unlink`, `unlinkat`, `rmdir`.
     pub(super) fn unlink(
         &mut self,
-        caller: &Caller<'_>,
+        caller: &Caller,
         dirfd: c_int,
         name: u64,
         flags: c_int,

@@ -110,8 +110,7 @@ impl Protected {
         });
         let proc = proc.unwrap_or_else(|| PathBuf::from("/proc"));
         let held_here = below_private(plan);
-        // With nothing to guard, calls are still handed over when they are to be told of.
-        let any = !paths.is_empty() || !names.is_empty() || !held_here.is_empty() || plan.trace;
+        let any = !paths.is_empty() || !names.is_empty() || !held_here.is_empty();
         let by_first = OnceCell::new();
         any.then(|| Self { paths: paths.into_iter().collect(), names, by_first, held_here, proc })
     }

@@ -67,6 +67,11 @@ impl Resolver {
         self.proc.as_fd()
     }
 
+    /// Where the process list is.
+    pub(super) fn proc_path(&self) -> &Path {
+        &self.proc_path
+    }
+
     /// Our own descriptor as a name by which it can be opened anew.
     pub(super) fn reopen(&self, object: &OwnedFd, flags: i32) -> io::Result<OwnedFd> {
         fd::open(self.own.as_fd(), &CString::new(object.as_raw_fd().to_string())?, flags, 0)
@@ -86,7 +91,7 @@ impl Resolver {
     }
 
     /// Where `name`, given with `dirfd`, leads.
-    pub(super) fn spot(&self, caller: &Caller<'_>, dirfd: i32, name: &CStr) -> io::Result<Spot> {
+    pub(super) fn spot(&self, caller: &Caller, dirfd: i32, name: &CStr) -> io::Result<Spot> {
         let (parent, last) = caller::split(name)?;
         let parent = self.directory(caller, dirfd, &parent)?;
         self.place(parent, last)
@@ -103,7 +108,7 @@ impl Resolver {
     }
 
     /// The directory `name` leads to, following links.
-    pub(super) fn directory(&self, caller: &Caller<'_>, dirfd: i32, name: &CStr) -> io::Result<OwnedFd> {
+    pub(super) fn directory(&self, caller: &Caller, dirfd: i32, name: &CStr) -> io::Result<OwnedFd> {
         let flags = libc::O_PATH | libc::O_DIRECTORY;
         let relative = relative(name)?;
         if name.to_bytes().starts_with(b"/") {
@@ -127,7 +132,7 @@ impl Resolver {
     }
 
     /// One more link: `spot` is a symbolic link; where does it lead?
-    pub(super) fn follow(&self, caller: &Caller<'_>, spot: &Spot, links: &mut usize) -> io::Result<Step> {
+    pub(super) fn follow(&self, caller: &Caller, spot: &Spot, links: &mut usize) -> io::Result<Step> {
         *links += 1;
         if *links > MAX_LINKS {
             return Err(errno(libc::ELOOP));
@@ -153,13 +158,7 @@ impl Resolver {
     }
 
     /// Walks part by part, following links for the caller.
-    fn walk(
-        &self,
-        caller: &Caller<'_>,
-        start: OwnedFd,
-        path: &[u8],
-        links: &mut usize,
-    ) -> io::Result<OwnedFd> {
+    fn walk(&self, caller: &Caller, start: OwnedFd, path: &[u8], links: &mut usize) -> io::Result<OwnedFd> {
         let mut at = start;
         let mut rest: VecDeque<Vec<u8>> = parts(path).collect();
         while let Some(part) = rest.pop_front() {
@@ -199,7 +198,7 @@ impl Resolver {
     }
 
     /// What `self` and `thread-self` in the process list mean for the caller.
-    fn own_entry(&self, caller: &Caller<'_>, name: &CStr) -> io::Result<Option<String>> {
+    fn own_entry(&self, caller: &Caller, name: &CStr) -> io::Result<Option<String>> {
         let process = || caller.status(self.proc(), "Tgid");
         match name.to_bytes() {
             b"self" => process().map(Some),

@@ -13,6 +13,7 @@ pub(super) const ALLOW: u32 = 0x7fff_0000;
 pub(super) const KILL: u32 = 0x8000_0000;
 /// Ask the supervisor.
 pub(super) const NOTIFY: u32 = 0x7fc0_0000;
+pub(super) const TRACE: u32 = 0x7ff0_0000;
 
 /// Answer with this error.
 pub(super) fn error(errno: i32) -> u32 {

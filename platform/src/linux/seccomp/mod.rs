@@ -15,7 +15,7 @@ use libc::c_ulong;
 
 pub(crate) use assemble::Instruction;
 pub(crate) use policy::{Filter, Inet, Watch};
-pub(crate) use table::{Arch, name_of};
+pub(crate) use table::{Arch, name_of, number};
 
 use crate::linux::sys::{check, fd};
 
@@ -115,13 +115,14 @@ mod tests {
     };
     const ALLOW: u32 = 0x7fff_0000;
     const NOTIFY: u32 = 0x7fc0_0000;
+    const TRACED: u32 = 0x7ff0_0000;
 
     fn ask(filter: Filter, arch: Arch, number: u32, arguments: &[u64]) -> u32 {
         let mut all = [0; 6];
         all[..arguments.len()].copy_from_slice(arguments);
         let seen = Seen { arch: arch.audit(), number, arguments: all };
         let first = run(&filter.program(arch), &seen);
-        if !filter.is_watched() {
+        if !filter.has_watching() {
             return first;
         }
         stricter(run(&filter.watching(arch), &seen), first)
@@ -146,8 +147,10 @@ mod tests {
             for refusal in table::REFUSED {
                 for call in refusal.calls {
                     let Some(number) = call.number(arch) else { continue };
-                    let answer = ask(Filter { watch, ..CLOSED }, arch, number, &[]);
-                    assert_eq!(answer, refused(refusal.errno), "{} {watch:?}", call.name);
+                    for trace in [false, true] {
+                        let answer = ask(Filter { watch, trace, ..CLOSED }, arch, number, &[]);
+                        assert_eq!(answer, refused(refusal.errno), "{} {watch:?}", call.name);
+                    }
                 }
             }
         }
@@ -262,6 +265,24 @@ mod tests {
             [(257, [0, 0, 0o101, 0o4755]), (83, [0, 0o4755, 0, 0]), (133, [0, 0x2000, 0, 0])]
         {
             assert_eq!(ask(watched, Arch::X86_64, number, &arguments), refused(libc::EPERM), "call {number}");
+        }
+    }
+
+    #[test]
+    fn the_tracer_is_told_of_the_rest_and_nobody_else_may_trace() {
+        let traced = Filter { trace: true, ..CLOSED };
+        for number in [2, 257, 4, 262, 59, 83, 87, 42, 44] {
+            assert_eq!(ask(traced, Arch::X86_64, number, &[]), TRACED, "call {number}");
+        }
+        for filter in [traced, CLOSED] {
+            assert_eq!(ask(filter, Arch::X86_64, 101, &[]), refused(libc::EPERM));
+        }
+        let both = Filter { watch: Watch::MakingAndRemoving, ..traced };
+        assert_eq!(ask(both, Arch::X86_64, 83, &[0, 0o755]), NOTIFY);
+        assert_eq!(ask(both, Arch::X86_64, 257, &[0, 0, 0]), TRACED);
+        assert_eq!(ask(both, Arch::X86_64, 257, &[0, 0, 0o101]), NOTIFY);
+        for arch in [Arch::X86_64, Arch::Aarch64] {
+            assert!(both.watching(arch).len() < 220, "{}", both.watching(arch).len());
         }
     }
 

@@ -4,7 +4,7 @@
 //! Invariant: an `int` argument is compared by its low half only, and a decision never depends on memory the
 //! caller could change.
 
-use super::assemble::{self, ALLOW, Instruction, NOTIFY, Sheet, error};
+use super::assemble::{self, ALLOW, Instruction, NOTIFY, Sheet, TRACE, error};
 use super::table::{self, Arch, NEWEST, REFUSED, Refusal};
 
 /// What happens to one call.
@@ -103,8 +103,52 @@ const SHARED_PORT: &[u32] = &[15];
 /// How the broker takes a copy of a caller's socket.
 const TAKING: &str = "pidfd_getfd";
 
-/// How the broker reads names from its callers.
+/// How the broker and the tracer read names from their callers.
 const READING: &str = "process_vm_readv";
+
+/// How the tracer follows them.
+const FOLLOWING: &str = "ptrace";
+
+/// Calls that are told of, beside those that the broker performs.
+const TOLD: &[&str] = &[
+    "open",
+    "openat",
+    "creat",
+    "stat",
+    "lstat",
+    "newfstatat",
+    "statx",
+    "access",
+    "faccessat",
+    "faccessat2",
+    "readlink",
+    "readlinkat",
+    "chdir",
+    "execve",
+    "execveat",
+    "mkdir",
+    "mkdirat",
+    "mknod",
+    "mknodat",
+    "rename",
+    "renameat",
+    "renameat2",
+    "link",
+    "linkat",
+    "symlink",
+    "symlinkat",
+    "truncate",
+    "unlink",
+    "unlinkat",
+    "rmdir",
+    "chmod",
+    "fchmodat",
+    "fchmodat2",
+    "connect",
+    "bind",
+    "sendto",
+    "sendmmsg",
+];
 
 /// How the broker resolves them; its arguments lie in memory, so that no other may use it.
 const RESOLVING: &str = "openat2";
@@ -144,7 +188,7 @@ pub(crate) struct Filter {
     pub(crate) memory_files: bool,
     /// What the broker is asked about.
     pub(crate) watch: Watch,
-    /// Whether opening for reading is told to the broker too.
+    /// Whether what is asked for is told to a tracer.
     pub(crate) trace: bool,
 }
 
@@ -175,6 +219,9 @@ impl Filter {
         if self.inet == Inet::OnBehalf {
             CONNECTING.iter().for_each(|name| rules.add(name, Action::Return(NOTIFY)));
         }
+        if self.trace {
+            TOLD.iter().for_each(|name| rules.add_new(name, Action::Return(TRACE)));
+        }
         // The broker reads names from the caller's memory, so callers stay readable; and it acts with the
         // rights of the launch, so that no caller may believe it has fewer.
         rules.add("prctl", none_of(0, SET_DUMPABLE, error(0)));
@@ -187,7 +234,7 @@ impl Filter {
         let ask = Action::Return(NOTIFY);
         for (name, flags) in OPENING {
             let (changing, otherwise) = (CHANGING | MAKING, NOTIFY);
-            let reading = if self.trace { NOTIFY } else { ALLOW };
+            let reading = if self.trace { TRACE } else { ALLOW };
             rules.add(
                 name,
                 Action::Look(Check::Open { flags, mode: flags + 1, changing, otherwise, reading }),
@@ -201,14 +248,21 @@ impl Filter {
         }
     }
 
+    /// Whether the command stands under a program that others do not.
+    pub(crate) fn has_watching(self) -> bool {
+        self.is_watched() || self.trace
+    }
+
     /// Whether there is a broker.
     pub(crate) fn is_watched(self) -> bool {
         self.watch != Watch::Off || self.inet == Inet::OnBehalf
     }
 
-    /// Whether a call that is otherwise refused is one the broker needs.
+    /// Whether a call that is otherwise refused is one the broker or the tracer needs.
     fn is_for_broker(self, name: &str) -> bool {
-        self.is_watched() && name == READING || self.inet == Inet::OnBehalf && name == TAKING
+        self.has_watching() && name == READING
+            || self.trace && name == FOLLOWING
+            || self.inet == Inet::OnBehalf && name == TAKING
     }
 
     /// Calls whose arguments decide, or that only some plans refuse.
@@ -269,6 +323,14 @@ impl Rules {
 
     fn add(&mut self, name: &str, action: Action) {
         self.add_number(table::number(name, self.arch), action);
+    }
+
+    /// Adds an action for a call that has none yet.
+    fn add_new(&mut self, name: &str, action: Action) {
+        let number = table::number(name, self.arch);
+        if number.is_some_and(|number| self.numbers.iter().all(|(known, _)| *known != number)) {
+            self.add_number(number, action);
+        }
     }
 
     fn add_number(&mut self, number: Option<u32>, action: Action) {

@@ -195,7 +195,7 @@ pub(crate) const REFUSED: &[Refusal] = &[
     },
 ];
 
-/// Calls whose arguments decide, or that only some plans refuse.
+/// Calls whose arguments decide, that only some plans refuse, or that are told of.
 pub(crate) const CHECKED: &[Call] = &[
     call("openat2", 437, 437),
     call("memfd_create", 319, 279),
@@ -250,6 +250,18 @@ pub(crate) const CHECKED: &[Call] = &[
     call("unlinkat", 263, 35),
     x86_only("rmdir", 84),
     call("landlock_create_ruleset", 444, 444),
+    x86_only("stat", 4),
+    x86_only("lstat", 6),
+    x86_only("access", 21),
+    x86_only("readlink", 89),
+    call("chdir", 80, 49),
+    call("newfstatat", 262, 79),
+    call("statx", 332, 291),
+    call("faccessat", 269, 48),
+    call("faccessat2", 439, 439),
+    call("readlinkat", 267, 78),
+    call("execve", 59, 221),
+    call("execveat", 322, 281),
 ];
 
 /// The number of a checked call.

@@ -12,6 +12,7 @@ pub(crate) mod mount;
 pub(crate) mod process;
 pub(crate) mod signal;
 pub(crate) mod socket;
+pub(crate) mod trace;
 
 use std::ffi::CString;
 use std::io;

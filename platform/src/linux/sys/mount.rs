@@ -86,7 +86,7 @@ pub(crate) fn attach_at(tree: BorrowedFd<'_>, start: BorrowedFd<'_>, path: &CStr
     check(done).map(drop)
 }
 
-/// A new, detached file system of `kind`.
+/// A new, detached file system of `kind`; an option without a value is a mere word.
 pub(crate) fn new_filesystem(
     kind: &CStr,
     options: &[(&CStr, &CStr)],
@@ -97,7 +97,10 @@ pub(crate) fn new_filesystem(
     // SAFETY: `kind` is NUL-terminated.
     let context = fd::own(check(unsafe { libc::syscall(libc::SYS_fsopen, kind.as_ptr(), FSOPEN_CLOEXEC) })?)?;
     for (key, value) in options {
-        configure(&context, 1, key.as_ptr(), value.as_ptr())?;
+        match value.is_empty() {
+            true => configure(&context, 0, key.as_ptr(), std::ptr::null())?,
+            false => configure(&context, 1, key.as_ptr(), value.as_ptr())?,
+        }
     }
     configure(&context, 6, std::ptr::null(), std::ptr::null())?;
     // SAFETY: a descriptor and two integers.
@@ -126,6 +129,12 @@ pub(crate) fn make_private() -> io::Result<()> {
     let flags = libc::MS_REC | libc::MS_PRIVATE;
     // SAFETY: all strings are literals or null.
     check_int(unsafe { libc::mount(none, c"/".as_ptr(), none, flags, none.cast()) }).map(drop)
+}
+
+/// Takes what is mounted at `path` out of the tree; whoever uses it keeps it.
+pub(crate) fn detach(path: &CStr) -> io::Result<()> {
+    // SAFETY: `path` is NUL-terminated.
+    check_int(unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH | libc::UMOUNT_NOFOLLOW) }).map(drop)
 }
 
 /// Makes `root` the root directory and lets go of the old one.

@@ -1,0 +1,128 @@
+//! The tracer: tells what a command and everything it starts asks of files, programs and the network, with the answers.
+//!
+//! Answers for following every thread of the launch. Calls reach it by the filter, so that all others run at full
+//! speed; calls that the broker performs are told by the broker, which knows their answers itself.
+//! It decides nothing and changes nothing: a call goes on as it was made. What is told may be untrue where a
+//! command wants it to be, because another thread can exchange a name after it was read.
+//! Invariant: nothing that is watched waits longer than it takes to look at it.
+
+mod asks;
+mod question;
+
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+
+use libc::{c_int, pid_t};
+
+pub(crate) use asks::{asks, named};
+
+use crate::linux::broker::Caller;
+use crate::linux::seccomp::{Arch, name_of};
+use crate::linux::sys::process;
+use crate::linux::sys::trace::{self, At, Onward};
+use crate::report::Act;
+
+/// Waits for threads as well as for processes.
+pub(crate) const ALL: c_int = libc::__WALL;
+/// Marks the stop at which a call is answered.
+const ANSWERED: c_int = libc::SIGTRAP | 0x80;
+/// Answers from here on are the kernel's own: the call is made again.
+const RESTARTED: i64 = 512;
+
+/// Follows the threads of a launch.
+#[derive(Debug, Default)]
+pub(crate) struct Tracer {
+    /// What threads have asked and were not answered yet.
+    asked: HashMap<pid_t, Vec<Act>>,
+    /// What is to be told.
+    found: Vec<Act>,
+}
+
+impl Tracer {
+    /// Watches `pid`, a child that waits before it becomes the command.
+    pub(crate) fn seize(pid: pid_t) -> io::Result<Self> {
+        trace::seize(pid)?;
+        Ok(Self::default())
+    }
+
+    /// Follows `pid` until it has become the command, or has ended.
+    pub(crate) fn until_born(&mut self, pid: pid_t) {
+        while let Ok(Some((_, status))) = process::reap(pid, ALL) {
+            if !libc::WIFSTOPPED(status) {
+                return;
+            }
+            self.stopped(pid, status);
+            if event(status) == libc::PTRACE_EVENT_EXEC {
+                return;
+            }
+        }
+    }
+
+    /// A thread has stopped: looks at it and lets it go on.
+    pub(crate) fn stopped(&mut self, thread: pid_t, status: c_int) {
+        let signal = libc::WSTOPSIG(status);
+        let (how, signal) = match event(status) {
+            libc::PTRACE_EVENT_SECCOMP => (self.note_call(thread), 0),
+            libc::PTRACE_EVENT_EXEC => {
+                let asker = trace::event_message(thread).unwrap_or(thread);
+                self.note_answer(asker, 0);
+                (Onward::Free, 0)
+            }
+            libc::PTRACE_EVENT_STOP if stops(signal) => (Onward::Stopped, 0),
+            0 if signal == ANSWERED => {
+                if let Ok(At::Answer { value }) = trace::at(thread) {
+                    self.note_answer(thread, value);
+                }
+                (Onward::Free, 0)
+            }
+            0 => (Onward::Free, signal),
+            _ => (Onward::Free, 0),
+        };
+        // It may have been killed meanwhile.
+        let _ = trace::resume(thread, how, signal);
+    }
+
+    /// A thread is gone.
+    pub(crate) fn ended(&mut self, thread: pid_t) {
+        self.asked.remove(&thread);
+    }
+
+    /// What was found since the last time.
+    pub(crate) fn take(&mut self) -> Vec<Act> {
+        std::mem::take(&mut self.found)
+    }
+
+    fn note_call(&mut self, thread: pid_t) -> Onward {
+        let Ok(At::Call { number, arguments }) = trace::at(thread) else { return Onward::Free };
+        let name = u32::try_from(number).ok().and_then(|number| name_of(number, Arch::NATIVE));
+        let (Some(name), Ok(tid)) = (name, u32::try_from(thread)) else { return Onward::Free };
+        let caller = Caller::of(tid);
+        let acts: Vec<Act> = asks(name, arguments, &caller)
+            .into_iter()
+            .filter_map(|ask| named(ask, name, &caller, Path::new("/proc")))
+            .collect();
+        if acts.is_empty() {
+            return Onward::Free;
+        }
+        self.asked.insert(thread, acts);
+        Onward::ToAnswer
+    }
+
+    fn note_answer(&mut self, thread: pid_t, value: i64) {
+        let Some(acts) = self.asked.remove(&thread) else { return };
+        if value <= -RESTARTED {
+            return;
+        }
+        let error = if value < 0 { i32::try_from(-value).unwrap_or(0) } else { 0 };
+        self.found.extend(acts.into_iter().map(|act| Act { error, ..act }));
+    }
+}
+
+fn event(status: c_int) -> c_int {
+    status >> 16
+}
+
+fn stops(signal: c_int) -> bool {
+    matches!(signal, libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU)
+}
