@@ -26,12 +26,15 @@ pub(crate) enum Hold {
     Part,
 }
 
+/// How hosts' ports are held, by where they were found to lead.
+type Held = HashMap<(Target, Option<IpAddr>), Hold>;
+
 /// The authority of one launch.
 #[derive(Clone, Debug)]
 pub(crate) struct Authority {
     policy: Arc<Policy>,
     patterns: Arc<[(HostPattern, Option<u16>)]>,
-    held: Arc<Mutex<HashMap<(Target, Option<IpAddr>), Hold>>>,
+    held: Arc<Mutex<Held>>,
 }
 
 impl Authority {

@@ -37,12 +37,12 @@ impl Service {
         if self.report.is_unkept() {
             return Err(DialError::Failed(io::Error::other("what happens cannot be recorded")));
         }
+        self.authority.hold(target, None).map_err(DialError::Denied)?;
         let port = target.port.ok_or_else(|| DialError::Failed(io::ErrorKind::InvalidInput.into()))?;
         if !self.dials {
             return Err(self.not_dialled(target));
         }
         if let Some(proxy) = self.outer_proxy.as_ref().filter(|proxy| proxy.serves(target)) {
-            self.authority.hold(target, None).map_err(DialError::Denied)?;
             let stream = timely(through(proxy, target)).await.map_err(DialError::Failed)?;
             return Ok((stream, None));
         }
@@ -71,7 +71,7 @@ impl Service {
     fn not_dialled(&self, target: &Target) -> DialError {
         let literal = match target.host {
             Host::Ip(ip) => self.authority.reachable(target, &[Found::new(ip)]).map(drop),
-            Host::Name(_) => self.authority.hold(target, None).map(drop),
+            Host::Name(_) => Ok(()),
         };
         match literal {
             Ok(()) => DialError::Failed(io::Error::other("nothing is dialled in a trial")),

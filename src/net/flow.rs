@@ -258,7 +258,9 @@ impl Service {
             self.check_name(&said, aim)?;
             let issuer =
                 self.issuer.as_ref().ok_or_else(|| Refused::Failed(io::ErrorKind::Unsupported.into()))?;
-            let (outer, judged) = self.reach(&aim.target).await?;
+            // What is trusted is read while the other side is on its way.
+            let (reached, _) = tokio::join!(self.reach(&aim.target), self.outer_tls.roots());
+            let (outer, judged) = reached?;
             let (outer, http2) =
                 timely(self.outer_tls.connect(&aim.target.host, outer, &said.protocols)).await?;
             Ok::<_, Refused>((issuer.answer_for(&aim.target.host, http2)?, outer, http2, judged))

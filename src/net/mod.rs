@@ -24,6 +24,8 @@ mod service;
 mod sniff;
 mod socks;
 
+pub(crate) use outer_tls::BUNDLES;
+
 pub use fetch::{Fetch, FetchError, Fetched, Fetcher};
 pub use gateway::{Gateway, Settings};
 pub use secret::{Secret, Value};

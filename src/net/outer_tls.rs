@@ -5,8 +5,10 @@ use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::path::Path;
+use std::sync::Arc;
 use tokio::net::TcpStream;
+use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -14,21 +16,27 @@ use tokio_rustls::client::TlsStream;
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
+/// Where systems keep the certificates they trust, in one file.
+pub(crate) const BUNDLES: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
 /// Verified connections; what is trusted is read when the first is made.
 #[derive(Debug, Default)]
 pub(crate) struct OuterTls {
-    base: OnceLock<Arc<RootCertStore>>,
+    base: OnceCell<Arc<RootCertStore>>,
 }
 
 impl OuterTls {
-    /// Reads what this machine trusts, unless that was done.
-    fn roots(&self) -> Arc<RootCertStore> {
-        let read = || {
-            let mut roots = RootCertStore::empty();
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-            Arc::new(roots)
+    /// What this machine trusts, read beside everything else unless that was done.
+    pub(crate) async fn roots(&self) -> Arc<RootCertStore> {
+        let read = || async {
+            tokio::task::spawn_blocking(read_roots).await.unwrap_or_else(|_| Arc::new(RootCertStore::empty()))
         };
-        self.base.get_or_init(read).clone()
+        self.base.get_or_init(read).await.clone()
     }
 
     /// A verified connection over a stream, offering those protocols of a greeting that can be judged; also
@@ -42,7 +50,7 @@ impl OuterTls {
         let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(io::Error::other)?
-            .with_root_certificates(self.roots())
+            .with_root_certificates(self.roots().await)
             .with_no_client_auth();
         let known = [HTTP2, HTTP1].into_iter().filter(|known| offered.iter().any(|offer| offer == known));
         config.alpn_protocols = known.map(<[u8]>::to_vec).collect();
@@ -54,4 +62,18 @@ impl OuterTls {
         let http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
         Ok((stream, http2))
     }
+}
+
+/// Reads what this machine trusts. Beside their one file many systems keep a directory of some hundred files that say the
+/// same; it is read only where there is no such file, or where somebody says what to read.
+fn read_roots() -> Arc<RootCertStore> {
+    let told = ["SSL_CERT_FILE", "SSL_CERT_DIR"].iter().any(|name| std::env::var_os(name).is_some());
+    let file = BUNDLES.iter().map(Path::new).find(|path| path.exists());
+    let found = match file.filter(|_| !told && cfg!(target_os = "linux")) {
+        Some(file) => rustls_native_certs::load_certs_from_paths(Some(file), None),
+        None => rustls_native_certs::load_native_certs(),
+    };
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    Arc::new(roots)
 }

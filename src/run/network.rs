@@ -5,7 +5,7 @@ use super::secrets::secrets;
 use crate::audit::Sink;
 use crate::decide::Denial;
 use crate::manifest::Proxy;
-use crate::net::{Fetcher, Gateway, Settings};
+use crate::net::{BUNDLES, Fetcher, Gateway, Settings};
 use crate::plan::Outlet;
 use crate::policy::Policy;
 use sbx_platform::door::{Doors, Porter, Way};
@@ -15,14 +15,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-
-/// Where systems keep the certificates they trust, in one file.
-const BUNDLES: &[&str] = &[
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
 

@@ -1,7 +1,8 @@
 //! What the gateway lets pass is read by other servers as the gateway read it.
 //!
 //! Random mixtures of lengths, encodings, line ends and hidden requests are sent through the gateway to servers with
-//! parsers of their own. What a server answered and what the gateway says it let pass must be the same requests.
+//! parsers of their own. Every request that a server read is one that was sent, once, and every answer that the gateway
+//! let pass is to a request that the server read.
 
 use crate::matrix::programs;
 use crate::world::World;
@@ -76,7 +77,13 @@ fn differ(world: &World, mut command: Command, port: Option<u16>) {
     let passed = count(allowed.map(|event| format!("{} {}", text(&event, "method"), text(&event, "path"))));
     assert!(seen.len() > 50, "only {} requests came through: {ran:?}", seen.len());
     assert!(seen.keys().all(|line| !line.contains("hidden")), "a hidden request was read: {seen:?}");
-    assert_eq!(passed, seen, "the gateway let other requests pass than were read");
+    // A client that has waited long enough hangs up, so not every request that was read was also answered.
+    let sent = count(ran.stdout.lines().map(str::to_owned));
+    let odd: Vec<_> = seen.iter().filter(|(line, times)| sent.get(*line) != Some(times)).collect();
+    assert!(odd.is_empty(), "read otherwise than sent: {odd:?}");
+    let odd: Vec<_> = passed.iter().filter(|(line, times)| seen.get(*line) != Some(times)).collect();
+    assert!(odd.is_empty(), "passed by the gateway and not read: {odd:?}");
+    assert!(passed.len() > 50, "only {} answers came back: {ran:?}", passed.len());
 }
 
 fn count(lines: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
@@ -137,7 +144,8 @@ bodies = [b"X" + hidden, b"0\r\n\r\nX" + hidden, b"%x\r\n" % len(hidden) + hidde
 plain = [b"", b"Content-Length: 0\r\n", b"Connection: close\r\n", b"Content-Length: %d\r\n" % len(hidden), b"Transfer-Encoding: chunked\r\n"]
 fitting = {plain[3]: hidden, plain[4]: bodies[2]}
 for i in range(400):
-    line = b"%s /ok%d HTTP/1.%d\r\n" % (random.choice([b"GET", b"GET", b"POST"]), i, random.choice([1, 1, 1, 0])) + H
+    method = random.choice([b"GET", b"GET", b"POST"]); print(method.decode(), "/ok%d" % i)
+    line = b"%s /ok%d HTTP/1.%d\r\n" % (method, i, random.choice([1, 1, 1, 0])) + H
     if i % 4 == 0:
         piece = random.choice(plain)
         talk(("api.test", PORT), line + piece + b"\r\n" + fitting.get(piece, b""), 0.1)

@@ -4,7 +4,8 @@
 //! Invariant: no more of a body is kept than was wanted.
 
 use super::body::Chunks;
-use super::head::{Framing, Malformed, parse_response};
+use super::head::{Framing, Malformed};
+use super::response::parse_response;
 use super::wire::Wire;
 use crate::net::bounds;
 use crate::net::relay::Way;

@@ -3,15 +3,20 @@
 mod answer;
 mod body;
 mod exchange;
+mod fields;
+mod forward;
 mod head;
 mod meant;
 mod refusal;
+mod response;
+mod route;
 mod two;
 mod wire;
 
 pub(super) use answer::{Answer, read_answer};
-pub(super) use exchange::{Route, Serving, host_line, serve};
+pub(super) use exchange::{Serving, serve};
 pub(super) use head::{Form, parse_request};
 pub(super) use refusal::{Refusal, forbidden};
+pub(super) use route::{Route, host_line};
 pub(super) use two::serve as serve_two;
 pub(super) use wire::Wire;

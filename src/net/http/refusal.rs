@@ -1,7 +1,13 @@
 //! Answers that the gateway itself gives.
 
+use super::exchange::{Connection, Next};
+use super::head::{Framing, RequestHead};
 use crate::decide::Denial;
+use crate::net::bounds;
+use crate::net::dial::Duplex;
 use serde_json::{Value, json};
+use std::io;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// An answer of HTTP/1 that says no, and its body for other protocols.
 #[derive(Clone, Debug)]
@@ -53,5 +59,44 @@ impl Refusal {
             text.push_str(&self.body);
         }
         text.into_bytes()
+    }
+}
+
+impl<S: Duplex> Connection<'_, S> {
+    /// Says no and goes on, where the request has no body that would be in the way.
+    pub(super) async fn refuse(&mut self, head: &RequestHead, refusal: &Refusal) -> io::Result<Next> {
+        let keep = head.keep_alive && head.framing == Framing::None;
+        self.reply.write_all(&refusal.bytes(&head.method, keep)).await?;
+        self.reply.flush().await?;
+        if keep {
+            return Ok(Next::Again);
+        }
+        self.linger().await?;
+        Ok(Next::Close)
+    }
+
+    pub(super) async fn refuse_malformed(&mut self, status: u16, why: &'static str) -> io::Result<()> {
+        let target = self.route.as_ref().map(|route| &route.target);
+        self.service.report.malformed("request", target, why);
+        self.reply.write_all(&Refusal::malformed(status, why).bytes("GET", false)).await?;
+        self.reply.flush().await?;
+        self.linger().await
+    }
+
+    /// Takes a little of what is still coming, so that the answer is not lost with it.
+    async fn linger(&mut self) -> io::Result<()> {
+        let _ = self.reply.shutdown().await;
+        let drain = async {
+            let mut room = [0; 8192];
+            let mut taken = 0;
+            while taken < bounds::DRAINED {
+                match self.client.stream.read(&mut room).await {
+                    Ok(0) | Err(_) => return,
+                    Ok(read) => taken += read,
+                }
+            }
+        };
+        let _ = tokio::time::timeout(bounds::DRAINING, drain).await;
+        Ok(())
     }
 }

@@ -3,9 +3,9 @@
 //! Answers for one connection to one other; bodies and trailers pass as they come.
 //! Invariant: a request goes only to the host its connection was made to.
 
-use super::exchange::{Route, host_line};
 use super::meant::other_methods;
 use super::refusal::{Refusal, forbidden};
+use super::route::{Route, host_line};
 use crate::capability::Target;
 use crate::decide::Denial;
 use crate::net::bounds;
