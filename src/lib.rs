@@ -26,6 +26,7 @@ pub mod capability;
 pub mod cli;
 pub mod decide;
 pub mod doctor;
+pub mod learn;
 pub mod manifest;
 pub mod mcp;
 pub mod net;

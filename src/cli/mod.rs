@@ -13,6 +13,7 @@ mod exec;
 mod exit;
 mod explain;
 mod fence;
+mod learn;
 mod mcp;
 mod new;
 mod offers;
@@ -77,6 +78,8 @@ enum Command {
     /// Show, count and verify what happened.
     #[command(subcommand)]
     Audit(audit::Audit),
+    /// Watch a command in a rehearsal, and propose the smallest record it can do its work with.
+    Learn(learn::Learn),
     /// Show what agents may do, what they did and what changed, as a page or as text.
     Report(report::Report),
     /// List skills, or say what one still needs.
@@ -164,6 +167,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Why(command) => command.run(ui),
         Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),
+        Command::Learn(command) => command.run(ui),
         Command::Report(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
         Command::Tools(command) => command.run(ui),

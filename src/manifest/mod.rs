@@ -45,7 +45,7 @@ pub(crate) use config::{AUDIT_KEYS, BACKENDS, KEYS as CONFIG_KEYS};
 pub(crate) use load::read_bounded;
 pub(crate) use mcp::KEYS as MCP_KEYS;
 pub(crate) use record::{MAX_AGENT_ID, is_agent_id};
-pub(crate) use render::record as render_record;
+pub(crate) use render::{entry as render_entry, record as render_record};
 pub(crate) use risk::RISK_KEYS;
 pub(crate) use sections::duration;
 pub(crate) use write::{create as create_file, rewrite_bounded};
