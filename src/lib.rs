@@ -26,6 +26,8 @@ pub mod capability;
 pub mod cli;
 pub mod decide;
 pub mod doctor;
+pub mod hands;
+pub mod hook;
 pub mod learn;
 pub mod manifest;
 pub mod mcp;

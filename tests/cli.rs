@@ -18,6 +18,8 @@ mod exec;
 mod explain;
 #[path = "cli/files.rs"]
 mod files;
+#[path = "cli/hook.rs"]
+mod hook;
 #[path = "cli/manual.rs"]
 mod manual;
 #[path = "cli/mcp.rs"]

@@ -129,6 +129,44 @@ const TOOL_PIECES: &[&str] = &[
     "\n../a\n",
 ];
 
+/// Lines for a server of the Model Context Protocol.
+const LINES: &[&str] = &[
+    r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{}}}"#,
+    r#"{"jsonrpc":"2.0","id":"a","method":"tools/list","params":{"cursor":"after:exec"}}"#,
+    r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"check_command","arguments":{"command":"rm -rf \u2028/"}}}"#,
+    r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"exec","arguments":{"argv":["id"],"cwd":"/w","timeout_seconds":1}}}"#,
+    r#"{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"read_file","arguments":{"path":"/etc/passwd"},"_meta":{"progressToken":"t"}}}"#,
+    r#"{"jsonrpc":"2.0","id":5,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#,
+    r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":4}}"#,
+];
+
+/// Tasks for the helper, and pieces of them.
+const TASKS: &[&str] = &[
+    r#"{"op":"read","path":"L3c=","seen":{"there":[1,2],"within":null},"part":{"lines":[1,2]}}"#,
+    r#"{"op":"write","path":"L3cv/w==","seen":{"there":null,"within":[1,2]},"existing":"new","parents":true,"replace":false}"#,
+    r#"{"op":"edit","path":"L3c=","seen":{"there":null,"within":null},"edits":[{"old":"a","new":"b","all":true}],"replace":true}"#,
+    r#"{"op":"search","path":"L3c=","seen":{"there":null,"within":null},"query":{"glob":"**","pattern":"(","ignore_case":true,"most":1,"millis":1}}"#,
+    "\"op\":\"delete\",",
+    "\"directory\":1e99,",
+    "18446744073709551616",
+    "\"path\":\"!\",",
+];
+
+/// Pieces that have a meaning in messages of the Model Context Protocol.
+const MESSAGE_PIECES: &[&str] = &[
+    "\"method\":\"tools/call\",",
+    "\"Method\":\"tools/call\",",
+    "\"name\":\"evil\",",
+    "\"NAME\":\"evil\",",
+    "\"params\":{\"name\":\"evil\"},",
+    "\"id\":1,",
+    "\\u006d",
+    "\\u0000",
+    "\\ud800",
+    "\u{17f}",
+    "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"evil\"}}",
+];
+
 fn bent(seed: &[u8], seeds: &[Vec<u8>], pieces: &[&str], course: &mut Course) -> Vec<u8> {
     let mut data = seed.to_vec();
     for _ in 0..=course.next(6) {
@@ -182,8 +220,19 @@ fn seeds() -> Vec<Vec<u8>> {
     let shipped = BUILTIN_AGENTS.iter().chain(FILES).map(|(_, text)| (*text).to_owned());
     let shell = [include_str!("risk/dangerous.txt"), include_str!("risk/harmless.txt")];
     let lines = shell.iter().flat_map(|text| text.lines()).step_by(9).map(|line| line.replace("\\n", "\n"));
+    let calls = [
+        r#"{"hook_event_name":"PreToolUse","cwd":"/w","tool_name":"Bash","tool_input":{"command":"ls 'a b'"}}"#,
+        r#"{"hook_event_name":"preToolUse","workspace_roots":["/w"],"tool_name":"Shell","tool_input":"{\"command\":\"ls\"}"}"#,
+        "*** Begin Patch\n*** Update File: a\n*** Move to: b\n*** End Patch\n",
+        "rg -n \"a b\" --x=y 'c'",
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"good","arguments":{}}}"#,
+        r#"{"jsonrpc":"2.0","id":2,"method":"ping","method":"tools/call","params":{"name":"good","Name":"evil"}}"#,
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"tools\":[{\"name\":\"evil\"}]}}",
+    ];
     let nasty = ["[".repeat(3000), "{a: ".repeat(700), "- ".repeat(2000), "a: &x [*x]\n".to_owned()];
-    let mut texts: Vec<String> = shipped.chain(nasty).chain(lines).chain(vector_texts()).collect();
+    let nasty = nasty.into_iter().chain(TASKS.iter().chain(LINES).map(ToString::to_string));
+    let mut texts: Vec<String> =
+        shipped.chain(nasty).chain(calls.map(str::to_owned)).chain(lines).chain(vector_texts()).collect();
     let records: Vec<String> =
         texts.iter().filter(|text| text.contains("capabilities:")).map(|text| in_front(text)).collect();
     texts.extend(records);
@@ -198,6 +247,9 @@ fn in_front(text: &str) -> String {
 
 fn drive(name: &str, body: fn(&[u8])) {
     let pieces: Vec<&str> = match name {
+        "helper_task" => PIECES.iter().chain(TASKS).copied().collect(),
+        "serve" => PIECES.iter().chain(LINES).copied().collect(),
+        "mcp_gate" => PIECES.iter().chain(MESSAGE_PIECES).copied().collect(),
         name if name.starts_with("tool") => PIECES.iter().chain(TOOL_PIECES).copied().collect(),
         _ => PIECES.to_vec(),
     };
@@ -235,4 +287,8 @@ smoke! {
     tools_are_read_or_refused tool_definition
     values_stay_whole tool_value
     shell_text_is_read_or_refused risk
+    hooks_read_calls_and_quote_commands hook
+    tasks_are_read_or_refused helper_task
+    lines_are_answered_once serve
+    no_denied_call_gets_through mcp_gate
 }

@@ -10,12 +10,16 @@ mod agreement;
 mod bounds;
 #[path = "net/chaos.rs"]
 mod chaos;
+#[path = "net/differential.rs"]
+mod differential;
+#[path = "net/git.rs"]
+mod git;
+#[path = "net/matrix.rs"]
+mod matrix;
 #[path = "net/names.rs"]
 mod names;
 #[path = "net/origin.rs"]
 mod origin;
-#[path = "net/programs.rs"]
-mod programs;
 #[path = "net/proxies.rs"]
 mod proxies;
 #[path = "net/secrets.rs"]

@@ -111,6 +111,59 @@ fn commands_are_asked_about_without_being_run() {
     std::fs::remove_dir_all(dir).expect("removed");
 }
 
+/// The gateway of a trial judges and dials nothing: the listener hears of nobody.
+#[test]
+fn hosts_are_asked_about_without_being_reached() {
+    let (env, dir) = world();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.set_nonblocking(true).expect("a listener");
+    let own = listener.local_addr().expect("an address").to_string();
+    let alias = own.replace("127.0.0.1", "localhost");
+    env.write_record(
+        "w.md",
+        format!(
+            "---\ncapabilities:\n  - net.get: {{hosts: [\"*.example.org\", \"{own}\", 10.0.0.7, \"*\"]}}\n  \
+             - net.post: {{hosts: [\"api.example.org:8443\"]}}\n  - net.put: {{hosts: [\"api.example.org:8443\"]}}\n  \
+             - net.delete: {{hosts: [\"api.example.org:8443\"]}}\n---\n"
+        ),
+    );
+    for backend in ["native", "bwrap", "landlock"] {
+        for (verb, target, expected) in [
+            ("net.get", "https://www.example.org/a?b", "allow agree"),
+            ("net.post", "www.example.org", "deny agree"),
+            ("net.get", "api.example.org:8443", "allow agree"),
+            ("net.post", "api.example.org:8443", "allow agree"),
+            ("net.delete", "api.example.org:8444", "deny agree"),
+            ("net.get", own.as_str(), "allow agree"),
+            ("net.post", own.as_str(), "deny agree"),
+            ("net.get", alias.as_str(), "deny expected"),
+            ("net.get", "127.0.0.1:1", "deny agree"),
+            ("net.get", "10.0.0.7", "allow agree"),
+            ("net.get", "10.0.0.8", "deny agree"),
+            ("net.get", "169.254.169.254", "deny agree"),
+            ("net.get", "[2606:4700::1]:8080", "allow agree"),
+        ] {
+            let answer = why(&env, &dir, backend, &[verb, target]);
+            let decided = answer["decided"]["decision"].as_str().unwrap_or_default();
+            let tried = answer["tried"]["verdict"].as_str().unwrap_or_default();
+            assert_eq!(format!("{decided} {tried}"), expected, "{backend} {verb} {target} {answer:#}");
+        }
+    }
+    assert!(listener.accept().is_err(), "somebody was reached");
+    std::fs::remove_dir_all(dir).expect("removed");
+}
+
+/// Without any grant there is no network at all, and the answer is the same.
+#[test]
+fn without_a_grant_no_host_is_reached() {
+    let (env, dir) = world();
+    for backend in ["native", "bwrap", "landlock"] {
+        let answer = why(&env, &dir, backend, &["net.get", "example.org"]);
+        assert_eq!((&answer["tried"]["verdict"], &answer["tried"]["done"]), (&"agree".into(), &false.into()));
+    }
+    std::fs::remove_dir_all(dir).expect("removed");
+}
+
 #[test]
 fn the_answer_says_both_and_the_status_tells() {
     let (env, dir) = world();
@@ -129,6 +182,8 @@ fn the_answer_says_both_and_the_status_tells() {
             && shown.ends_with("[exit 1]\n"),
         "{shown}"
     );
+    let shown = env.sbx(&["why", "--agent", "w", "fs.read", "/etc/passwd"]);
+    assert!(shown.contains("they differ, as they should: every process has such a file"), "{shown}");
     let shown = env.sbx(&["why", "--agent", "w", "fs.read", &path("work/nothing")]);
     assert!(shown.contains("tried    not: there is nothing at"), "{shown}");
     std::fs::remove_dir_all(dir).expect("removed");

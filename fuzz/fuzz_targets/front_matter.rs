@@ -6,5 +6,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| sbx_fuzz::front_matter(data));
 
 #[cfg(not(fuzzing))]
 fn main() -> std::io::Result<()> {
-    std::env::args_os().skip(1).try_for_each(|file| std::fs::read(file).map(|data| sbx_fuzz::front_matter(&data)))
+    std::env::args_os()
+        .skip(1)
+        .try_for_each(|file| std::fs::read(file).map(|data| sbx_fuzz::front_matter(&data)))
 }

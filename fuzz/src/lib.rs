@@ -4,15 +4,24 @@
 //! one another and with a slow one, edits mean what they say, output is bounded by the input.
 
 use sbx::capability::{CommandPattern, Host, HostPattern, Spec, Target, matches_segment, split_list};
+mod readers;
+
+use sbx::hook::{Client, files_of_patch, plain_words, quote, reads, unquote};
 use sbx::manifest::{EditError, RiskSettings, grant, parse_spec, revoke, split};
+use sbx::mcp::Teller;
+use sbx::mcp::protocol::Message;
+use sbx::mcp::serve::{Handled, Means, Server};
 use sbx::policy::covers_grant;
 use sbx::risk::{Context, RuleSet, Scene, assess, prove};
+use sbx::run::Setting;
 use sbx::text::{Problem, render_all};
 use sbx::tool::{
     Fault, Kind, Layer, Param, Piece, ShellLine, Surroundings, Syntax, Template, read_definitions,
 };
 use sbx::{Config, Facts, Manifest, Policy, Request, Source, decide};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
 
 fn facts() -> Facts {
     Facts::new("/home/u").at("/w/app")
@@ -307,4 +316,139 @@ pub fn risk(data: &[u8]) {
     let proof = prove(&policy, &text, &scene);
     let starts = proof.steps.iter().any(|step| step.capability.name().starts_with("proc."));
     assert!(!starts || !proof.holds());
+}
+
+/// What the risk layer's reader of shell takes a line for, when that is certain.
+fn read_as_shell(line: &str) -> Option<Vec<String>> {
+    let (scene, rules) = (Scene::new("/home/u").at("/home/u/app"), RuleSet::builtin());
+    let found = assess(line, &scene, &rules, &RiskSettings::default(), &Context::default()).to_json();
+    let words: Vec<Vec<String>> = serde_json::from_value(found["argv"].clone()).unwrap_or_default();
+    let certain = found["opaque"] == false && found["code"] != "command_not_understood";
+    words.into_iter().next().filter(|_| certain)
+}
+
+/// A hook's input and what is made of commands: read or refused, quoted and read back, and never two words.
+pub fn hook(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    for client in Client::ALL {
+        let read = reads(client, &text);
+        assert!(
+            !read || serde_json::from_str::<serde_json::Value>(&text).is_ok(),
+            "{client} reads what is not JSON"
+        );
+    }
+    let quoted = quote(&text);
+    assert_eq!(unquote(&quoted).as_deref(), Some(text.as_ref()));
+    let legible = !text.contains(|c: char| c.is_control() && c != '\n');
+    if let Some(words) = read_as_shell(&format!("echo {quoted}")).filter(|_| legible) {
+        assert_eq!(words, ["echo", text.as_ref()], "{quoted}");
+    }
+    if let Some(said) = unquote(&text) {
+        assert_eq!(quote(&said), text);
+    }
+    if let Some(words) = plain_words(&text) {
+        let read = read_as_shell(&text);
+        assert!(
+            read.as_ref().is_none_or(|read| *read == words),
+            "{text:?} is {words:?}, and a shell reads {read:?}"
+        );
+    }
+    for (_, file) in files_of_patch(&text).unwrap_or_default() {
+        assert!(!file.is_empty() && text.contains(file));
+    }
+}
+
+/// Tasks for the helper that works behind an agent's fence: any bytes are read or refused, and what is read is written
+/// the same.
+pub fn helper_task(data: &[u8]) {
+    sbx::hands::read_tasks(data);
+    // Few bytes are lengths that fit; so the same as a head, alone and with a body.
+    let length = |part: &[u8]| u32::try_from(part.len()).unwrap_or(u32::MAX).to_le_bytes();
+    for (head, body) in [(data, &[][..]), (data, data)] {
+        let message = [&length(head)[..], &length(body), head, body].concat();
+        assert!(sbx::hands::read_tasks(&message) <= 1);
+    }
+}
+
+#[derive(Debug)]
+struct Silent;
+
+impl Teller for Silent {
+    fn tell(&self, _line: &str) {}
+}
+
+/// The server of an agent that may do nothing, so that whatever is called does no harm.
+static SERVER: LazyLock<Option<Arc<Server>>> = LazyLock::new(|| {
+    let policy = Policy::from_specs("nobody", &[], &facts()).ok()?;
+    let setting = Setting::with_facts(facts()).ok()?;
+    let means = Means::new("fuzz", None, Vec::new(), Arc::new(sbx::audit::Nowhere));
+    let scene = sbx::mcp::serve::Scene::new(setting, policy, sbx::tool::Toolbox::default(), "/w/app");
+    Some(Server::new(scene, means, Arc::new(Silent)))
+});
+
+/// Lines for a server of the Model Context Protocol: each is answered at most once, with messages that can be read in
+/// one way only, and nothing is done.
+pub fn serve(data: &[u8]) {
+    assert!(SERVER.is_some(), "an agent that may do nothing can always be served");
+    let Some(server) = SERVER.as_ref() else { return };
+    for line in data.split(|byte| *byte == b'\n').take(64) {
+        let said = RefCell::new(Vec::new());
+        match server.handle(line) {
+            Handled::Nothing => {}
+            Handled::Answer(answer) => said.borrow_mut().push(answer),
+            Handled::Call(job) => job.run(&|line| said.borrow_mut().push(line.to_owned())),
+        }
+        let said = said.into_inner();
+        let answers = said.iter().filter(|line| !line.contains("\"method\":")).count();
+        assert!(answers <= 1, "{said:?}");
+        for line in &said {
+            assert!(line.ends_with('\n'), "{line} does not end");
+            let text = line.trim_end_matches('\n');
+            assert!(Message::read(text.as_bytes()).is_ok_and(|message| !message.separators), "{text}");
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Quiet;
+
+impl sbx::mcp::Teller for Quiet {
+    fn tell(&self, line: &str) {
+        assert!(!line.is_empty());
+    }
+}
+
+/// The gate before an MCP server: whatever some reader takes for a denied call never gets through, in either
+/// direction one line stays one line, and what was answered once is not answered again.
+pub fn mcp_gate(data: &[u8]) {
+    let record = Source::new("a.yml", "id: a\nmcp: {allowed_tools: [good]}\n");
+    let Some(manifest) = Manifest::parse(record, &facts()).0 else { return };
+    let Some(section) = manifest.sections().mcp.clone() else { return };
+    let Ok(policy) = Policy::from_specs("a", &[], &facts()) else { return };
+    let rules = sbx::mcp::Rules::of(policy, &section, "/w");
+    let gate =
+        sbx::mcp::Gate::new(rules, "s", std::sync::Arc::new(sbx::audit::Nowhere), std::sync::Arc::new(Quiet));
+    for (at, line) in data.split(|byte| *byte == b'\n').take(64).enumerate() {
+        let to_server = at % 2 == 0;
+        let passage = if to_server { gate.from_client(line) } else { gate.from_server(line) };
+        let passed = match passage {
+            sbx::mcp::Passage::AsIs => {
+                String::from_utf8(line.to_vec()).unwrap_or_else(|_| panic!("passed, and no text"))
+            }
+            sbx::mcp::Passage::Instead(line) => {
+                assert!(line.ends_with('\n') && line.matches('\n').count() == 1, "{line:?}");
+                line
+            }
+            sbx::mcp::Passage::Back(line) => {
+                assert!(serde_json::from_str::<serde_json::Value>(&line).is_ok(), "{line:?}");
+                continue;
+            }
+            sbx::mcp::Passage::Dropped => continue,
+        };
+        assert!(
+            serde_json::from_str::<serde_json::Value>(&passed).is_ok_and(|value| value.is_object()),
+            "{passed:?}"
+        );
+        assert!(!to_server || !readers::runs_denied(&passed), "{passed:?}");
+    }
 }

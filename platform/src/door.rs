@@ -5,7 +5,11 @@
 //! Invariant: a socket of a door belongs to the fence's own network; serving it is the only way out of there.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::BorrowedFd;
+
+#[cfg(target_os = "linux")]
+use crate::linux::sys::datagram;
 
 /// How connections come to the doors; each way is a guarantee by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +28,7 @@ pub trait Destinations: Send + Sync + std::fmt::Debug {
     ///
     /// To be asked once for every connection that comes to any of the doors, the proxy and names by stream
     /// included: with [`Way::OnBehalf`] the doors stand on the host's loopback, where others can find them.
-    fn of(&self, stream: &TcpStream) -> Option<SocketAddr>;
+    fn of(&self, stream: BorrowedFd<'_>) -> Option<SocketAddr>;
 }
 
 /// The sockets that come out of one launch, to be served until they hang up.
@@ -34,7 +38,7 @@ pub struct Doors {
     pub way: Way,
     /// Where connections arrive whose destination is asked of [`Doors::destinations`].
     pub streams: Vec<TcpListener>,
-    /// Where names are asked for by datagram.
+    /// Where names are asked for by datagram, which is for [`Asker`] to read.
     pub names: Vec<UdpSocket>,
     /// Where names are asked for by stream.
     pub name_streams: Vec<TcpListener>,
@@ -44,6 +48,53 @@ pub struct Doors {
     pub destinations: Box<dyn Destinations>,
     /// Reaches ports inside, for [`crate::plan::Gateway::published`].
     pub inward: Option<Box<dyn Inward>>,
+}
+
+/// Who asked by datagram, and where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// Who.
+    pub from: SocketAddr,
+    /// The address that was asked, which is where the answer must come from.
+    pub asked: Option<IpAddr>,
+}
+
+impl Asker {
+    /// The next question on a socket of [`Doors::names`], without waiting for one: its length, and who asked.
+    ///
+    /// # Errors
+    /// `WouldBlock` when there is none.
+    pub fn next(socket: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<(usize, Self)> {
+        let (length, from, asked) = datagram::receive(socket, room)?;
+        Ok((length, Self { from, asked }))
+    }
+
+    /// Answers on the socket the question came to, from the address that was asked.
+    ///
+    /// # Errors
+    /// When the datagram cannot be sent now.
+    pub fn answer(&self, socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
+        datagram::send(socket, bytes, self.from, self.asked)
+    }
+}
+
+/// Where there is no network of a launch's own, nobody asks.
+#[cfg(not(target_os = "linux"))]
+mod datagram {
+    use std::io;
+    use std::net::{IpAddr, SocketAddr};
+    use std::os::fd::BorrowedFd;
+
+    pub(super) fn receive(
+        _: BorrowedFd<'_>,
+        _: &mut [u8],
+    ) -> io::Result<(usize, SocketAddr, Option<IpAddr>)> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn send(_: BorrowedFd<'_>, _: &[u8], _: SocketAddr, _: Option<IpAddr>) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// Connects from outside to a port the command listens on inside.

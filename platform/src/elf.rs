@@ -5,15 +5,19 @@
 //! It leaves what to show to the caller.
 //! Invariant: nothing is executed to find out.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Interpreters and libraries followed for one program.
 const MOST: usize = 512;
+/// The longest name of a file or list of directories.
+const LONGEST: usize = 4096;
 /// Largest program header table and string table looked at.
 const LARGEST: u64 = 16 << 20;
 
@@ -100,17 +104,46 @@ fn library_dirs() -> Vec<PathBuf> {
     dirs
 }
 
-/// The beginning of a file, and its tables if it is an ELF file.
+/// A file of which little is read: its beginning, and its tables if it is an ELF file.
 struct Image {
     bytes: Vec<u8>,
+    file: Option<fs::File>,
 }
+
+/// What is read at once: nearly always all that is needed.
+const BEGINNING: u64 = 64 << 10;
 
 impl Image {
     fn open(path: &Path) -> io::Result<Self> {
-        if fs::metadata(path)?.len() > LARGEST * 64 {
+        let file = fs::File::open(path)?;
+        if file.metadata()?.len() > LARGEST * 64 {
             return Err(io::Error::other(format!("{} is too large", path.display())));
         }
-        Ok(Self { bytes: fs::read(path)? })
+        let mut bytes = Vec::new();
+        (&file).take(BEGINNING).read_to_end(&mut bytes)?;
+        Ok(Self { bytes, file: Some(file) })
+    }
+
+    /// Up to `size` bytes from `offset` on; fewer at the end.
+    fn part(&self, offset: u64, size: usize) -> io::Result<Cow<'_, [u8]>> {
+        let start = usize::try_from(offset).map_err(|_| broken())?;
+        let end = start.checked_add(size).ok_or_else(broken)?;
+        match (&self.file, self.bytes.get(start..end)) {
+            (_, Some(bytes)) => Ok(Cow::Borrowed(bytes)),
+            (None, None) => Ok(Cow::Borrowed(self.bytes.get(start..).unwrap_or_default())),
+            (Some(file), None) => {
+                let mut bytes = vec![0; size];
+                let mut read = 0;
+                while read < size {
+                    match file.read_at(&mut bytes[read..], offset + read as u64)? {
+                        0 => break,
+                        more => read += more,
+                    }
+                }
+                bytes.truncate(read);
+                Ok(Cow::Owned(bytes))
+            }
+        }
     }
 
     fn is_elf(&self) -> bool {
@@ -152,11 +185,9 @@ impl Image {
     }
 
     fn number(&self, offset: u64, size: usize) -> io::Result<u64> {
-        let start = usize::try_from(offset).map_err(|_| broken())?;
-        let end = start.checked_add(size).ok_or_else(broken)?;
-        let bytes = self.bytes.get(start..end).ok_or_else(broken)?;
+        let bytes = self.part(offset, size)?;
         let mut wide = [0; 8];
-        wide[..size].copy_from_slice(bytes);
+        wide.get_mut(..size).filter(|_| bytes.len() == size).ok_or_else(broken)?.copy_from_slice(&bytes);
         Ok(u64::from_le_bytes(wide))
     }
 
@@ -170,8 +201,8 @@ impl Image {
         let (table, size, count) = (self.number(32, 8)?, self.number(54, 2)?, self.number(56, 2)?);
         (0..count)
             .map(|index| {
-                let at = table + index * size;
-                let part = |offset: u64| self.number(at + offset, 8);
+                let at = table.saturating_add(index * size);
+                let part = |offset: u64| self.number(at.saturating_add(offset), 8);
                 Ok((self.number(at, 4)?, part(8)?, part(16)?, part(32)?))
             })
             .collect()
@@ -183,8 +214,13 @@ impl Image {
             return Ok(Vec::new());
         }
         let Some((offset, size)) = self.segment(2)? else { return Ok(Vec::new()) };
-        let entries: Vec<(u64, u64)> = (0..size / 16)
-            .map(|index| Ok((self.number(offset + index * 16, 8)?, self.number(offset + index * 16 + 8, 8)?)))
+        let entries: Vec<(u64, u64)> = (0..(size / 16).min(4096))
+            .map(|index| {
+                Ok((
+                    self.number(offset.saturating_add(index * 16), 8)?,
+                    self.number(offset.saturating_add(index * 16 + 8), 8)?,
+                ))
+            })
             .collect::<io::Result<_>>()?;
         let Some((_, address)) = entries.iter().find(|(kind, _)| *kind == 5) else { return Ok(Vec::new()) };
         let holds = |(kind, _, start, size): &&(u64, u64, u64, u64)| {
@@ -192,17 +228,16 @@ impl Image {
         };
         let segments = self.segments()?;
         let (_, at, start, _) = segments.iter().find(holds).ok_or_else(broken)?;
-        let strings = at + (address - start);
+        let strings = at.saturating_add(address - start);
         let wanted = entries.iter().take_while(|(kind, _)| *kind != 0).filter(|(kind, _)| *kind == tag);
-        wanted.map(|(_, name)| self.text(strings + name, 4096)).collect()
+        wanted.map(|(_, name)| self.text(strings.saturating_add(*name), 4096)).collect()
     }
 
     /// The string at `offset`, at most `size` bytes long.
     fn text(&self, offset: u64, size: u64) -> io::Result<String> {
-        let start = usize::try_from(offset).map_err(|_| broken())?;
-        let bytes = self.bytes.get(start..).ok_or_else(broken)?;
-        let length = usize::try_from(size).unwrap_or(usize::MAX).min(bytes.len());
-        let text = bytes[..length].split(|byte| *byte == 0).next().unwrap_or_default();
+        let size = usize::try_from(size).unwrap_or(usize::MAX).min(LONGEST);
+        let bytes = self.part(offset, size)?;
+        let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
         OsStr::from_bytes(text).to_str().map(str::to_owned).ok_or_else(broken)
     }
 }
@@ -236,7 +271,7 @@ mod tests {
     #[test]
     fn garbage_is_an_error_or_needs_nothing() {
         for bytes in [&b"\x7fELF\x02\x01"[..], b"", b"#!", b"\x7fELF\x02\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0"] {
-            let image = Image { bytes: bytes.to_vec() };
+            let image = Image { bytes: bytes.to_vec(), file: None };
             let _ = image.names();
             let _ = image.run_path(Path::new("/"));
         }

@@ -39,6 +39,7 @@ pub mod probe;
 pub mod report;
 mod signals;
 pub mod text;
+pub mod walk;
 
 pub use backend::{Backend, Enforcement, Guarantee};
 pub use error::PlatformError;

@@ -11,12 +11,12 @@ use super::rotate::Files;
 use super::{Event, Sink, format_time, redact};
 use crate::manifest::{AuditSettings, OnFailure};
 use serde_json::{Map, Value};
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long a writer waits for its turn.
@@ -30,15 +30,26 @@ pub struct Log {
     files: Files,
     session: String,
     settings: AuditSettings,
+    /// What is left open from one event to the next.
+    kept: Mutex<Option<Kept>>,
     /// The first failure that was let pass because the configuration says so.
     failure: Mutex<Option<String>>,
+}
+
+/// The log as this process left it: open, and with the head it wrote.
+#[derive(Debug)]
+struct Kept {
+    turn: Turn,
+    file: File,
+    head: Head,
 }
 
 impl Log {
     /// The log below a state directory. Nothing is touched before the first event.
     #[must_use]
     pub fn new(state_dir: &Path, session: impl Into<String>, settings: AuditSettings) -> Self {
-        Self { files: Files::in_dir(state_dir), session: session.into(), settings, failure: Mutex::new(None) }
+        let (kept, failure) = (Mutex::new(None), Mutex::new(None));
+        Self { files: Files::in_dir(state_dir), session: session.into(), settings, kept, failure }
     }
 
     /// The file that is written to.
@@ -59,7 +70,26 @@ impl Log {
         self.failure.lock().ok().and_then(|failure| failure.clone())
     }
 
-    fn append(&self, event: &Event) -> io::Result<()> {
+    /// Writes events, all or none.
+    fn append(&self, events: &[Event]) -> io::Result<()> {
+        // One at a time within this process, too: all of it holds the same lock.
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(mut last) = kept.take() {
+            if last.turn.again(&self.files)? {
+                if let Some(head) = last.position(&self.files, self.settings.max_size)? {
+                    last.head = self.write(events, &Position::at(head), &last.turn, &mut last.file, None)?;
+                    last.turn.release()?;
+                    *kept = Some(last);
+                    return Ok(());
+                }
+            }
+            // Somebody else rotated, repaired or replaced something: all is looked at anew.
+        }
+        *kept = Some(self.append_anew(events)?);
+        Ok(())
+    }
+
+    fn append_anew(&self, events: &[Event]) -> io::Result<Kept> {
         let turn = Turn::take(&self.files)?;
         let mut file = open_log(&self.files.current())?;
         let mut position = recover(&self.files, turn.head(&self.files)?, &file)?;
@@ -71,23 +101,35 @@ impl Log {
             }
         }
         let dropped = if position.begins { self.files.to_drop(self.settings.keep) } else { Vec::new() };
-        let (text, link) = self.lines(event, &position, dropped.last().copied());
+        let head = self.write(events, &position, &turn, &mut file, dropped.last().copied())?;
+        self.files.remove(&dropped);
+        turn.release()?;
+        Ok(Kept { turn, file, head })
+    }
+
+    /// Writes lines and the head that tells of them.
+    fn write(
+        &self,
+        events: &[Event],
+        position: &Position,
+        turn: &Turn,
+        file: &mut File,
+        dropped: Option<u64>,
+    ) -> io::Result<Head> {
+        let (text, link) = self.lines(events, position, dropped);
         let before = position.head.size;
-        let size = before + text.len() as u64;
-        let written = file
-            .write_all(text.as_bytes())
-            .and_then(|()| turn.write_head(Head { size, link, ..position.head }));
+        let head = Head { size: before + text.len() as u64, link, ..position.head };
+        let written = file.write_all(text.as_bytes()).and_then(|()| turn.write_head(head));
         if let Err(error) = written {
             // Half a line is no line; where it cannot be taken back, the next writer marks it.
             let _ = file.set_len(before);
             return Err(error);
         }
-        self.files.remove(&dropped);
-        Ok(())
+        Ok(head)
     }
 
-    /// What is to be written: what was found broken, that a new file begins, and the event.
-    fn lines(&self, event: &Event, position: &Position, dropped: Option<u64>) -> (String, Link) {
+    /// What is to be written: what was found broken, that a new file begins, and the events.
+    fn lines(&self, events: &[Event], position: &Position, dropped: Option<u64>) -> (String, Link) {
         let time = format_time(SystemTime::now());
         let mut text = String::with_capacity(1024);
         let mut link = position.head.link;
@@ -102,15 +144,32 @@ impl Log {
         if position.begins {
             add("", "rotation", &self.files.rotation(position.head.file, dropped));
         }
-        add(&event.agent, event.kind, &event.body);
+        for event in events {
+            add(&event.agent, event.kind, &event.body);
+        }
         let text = if position.cut { format!("\n{text}") } else { text };
         (text, link)
     }
 }
 
+impl Kept {
+    /// Where the log goes on, when it is as this process or another left it; none when it must be looked at.
+    fn position(&self, files: &Files, most: u64) -> io::Result<Option<Head>> {
+        let Some(head) = self.turn.read_again(self.head)? else { return Ok(None) };
+        let (own, there) = (self.file.metadata()?, std::fs::metadata(files.current()));
+        let same = there.is_ok_and(|there| same_file(&own, &there)) && own.len() == head.size;
+        Ok((same && head.file == self.head.file && head.size < most).then_some(head))
+    }
+}
+
 impl Sink for Log {
     fn record(&self, event: Event) -> io::Result<()> {
-        let written = self.append(&redact(event));
+        self.record_all(vec![event])
+    }
+
+    fn record_all(&self, events: Vec<Event>) -> io::Result<()> {
+        let events: Vec<Event> = events.into_iter().map(redact).collect();
+        let written = self.append(&events);
         match (written, self.settings.on_failure) {
             (Err(error), OnFailure::Open) => {
                 if let Ok(mut failure) = self.failure.lock() {
@@ -142,11 +201,41 @@ fn open_log(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a plain file")) }
 }
 
-/// One writer's turn: the head, locked until dropped.
+fn same_file(one: &Metadata, other: &Metadata) -> bool {
+    one.ino() == other.ino() && one.dev() == other.dev()
+}
+
+/// One writer's turn: the head, locked until dropped or released.
 #[derive(Debug)]
-pub(super) struct Turn(File);
+pub(super) struct Turn {
+    file: File,
+    /// The device and number of the file.
+    id: (u64, u64),
+}
 
 impl Turn {
+    /// Gives others their turn; the file stays open for the next.
+    fn release(&self) -> io::Result<()> {
+        self.file.unlock()
+    }
+
+    /// Waits for the next turn with the same file; false when another stands in its place.
+    fn again(&self, files: &Files) -> io::Result<bool> {
+        wait(Instant::now(), || self.file.try_lock())?;
+        let there = std::fs::metadata(files.head());
+        Ok(there.is_ok_and(|there| (there.dev(), there.ino()) == self.id))
+    }
+
+    /// The head as it is now, most often as it was left; none when it cannot be read.
+    fn read_again(&self, last: Head) -> io::Result<Option<Head>> {
+        let mut bytes = [0; 512];
+        let read = self.file.read_at(&mut bytes, 0)?;
+        if bytes[..read] == *last.to_bytes() {
+            return Ok(Some(last));
+        }
+        Ok(Head::read(&bytes[..read]))
+    }
+
     /// Waits for the turn, but not for ever.
     pub(super) fn take(files: &Files) -> io::Result<Self> {
         let path = files.head();
@@ -163,9 +252,9 @@ impl Turn {
             };
             wait(begun, || head.try_lock())?;
             // Whoever removed the file meanwhile left us with a lock that holds nobody up.
-            let (own, there) = (head.metadata()?, std::fs::metadata(&path));
-            if there.is_ok_and(|there| there.ino() == own.ino() && there.dev() == own.dev()) {
-                return Ok(Self(head));
+            let own = head.metadata()?;
+            if std::fs::metadata(&path).is_ok_and(|there| same_file(&own, &there)) {
+                return Ok(Self { file: head, id: (own.dev(), own.ino()) });
             }
             if begun.elapsed() > PATIENCE {
                 return Err(io::Error::new(ErrorKind::TimedOut, "its head is replaced again and again"));
@@ -175,8 +264,8 @@ impl Turn {
 
     /// The head as it was left; none when there should be one and it cannot be read.
     fn head(&self, files: &Files) -> io::Result<Option<Head>> {
-        let head = read_head(&self.0)?;
-        if head.is_none() && self.0.metadata()?.len() == 0 && files.is_new()? {
+        let head = read_head(&self.file)?;
+        if head.is_none() && self.file.metadata()?.len() == 0 && files.is_new()? {
             // Written first, so that a crash after the first line is not taken for a lost head.
             self.write_head(Head::START)?;
             return Ok(Some(Head::START));
@@ -185,7 +274,7 @@ impl Turn {
     }
 
     fn write_head(&self, head: Head) -> io::Result<()> {
-        self.0.write_all_at(&head.to_bytes(), 0)
+        self.file.write_all_at(&head.to_bytes(), 0)
     }
 }
 

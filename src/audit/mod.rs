@@ -60,6 +60,14 @@ pub trait Sink: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// When it could not be kept although the configuration wants it kept: what it tells of must not happen.
     fn record(&self, event: Event) -> std::io::Result<()>;
+
+    /// Keeps events in their order.
+    ///
+    /// # Errors
+    /// As for [`Sink::record`]; a log keeps all of them or none.
+    fn record_all(&self, events: Vec<Event>) -> std::io::Result<()> {
+        events.into_iter().try_for_each(|event| self.record(event))
+    }
 }
 
 /// Forgets every event.

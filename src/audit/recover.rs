@@ -30,7 +30,7 @@ pub(super) struct Position {
 }
 
 impl Position {
-    const fn at(head: Head) -> Self {
+    pub(super) const fn at(head: Head) -> Self {
         Self { head, cut: false, begins: false, repair: None }
     }
 

@@ -2,6 +2,7 @@
 
 use super::schema::{place, strings};
 use crate::capability::{CATALOG, Risk};
+use crate::hands::{self, FaultCode};
 use crate::text::Code;
 use crate::tool::ToolCode;
 use serde_json::{Map, Value, json};
@@ -244,6 +245,7 @@ pub(super) fn doctor() -> Value {
         ("backend", text()),
         ("works", flag()),
         ("failure", text_or_null()),
+        ("network", json!({ "enum": ["redirected", "per-port", "on-behalf", null] })),
         ("guarantees", list(guarantee)),
     ]);
     let finding = object([
@@ -488,9 +490,18 @@ pub(super) fn mcp_pins() -> Value {
 
 /// What `sbx mcp install` answers.
 pub(super) fn mcp_install() -> Value {
-    let server = object([
+    client_file("servers")
+}
+
+pub(super) fn hook_install() -> Value {
+    client_file("hooks")
+}
+
+/// What became of a client's file, and of what is listed in it.
+fn client_file(what: &'static str) -> Value {
+    let entry = object([
         ("name", text()),
-        ("change", json!({ "enum": ["added", "changed", "same", "skipped"] })),
+        ("change", json!({ "enum": ["added", "changed", "same", "removed", "skipped"] })),
         ("why", text_or_null()),
     ]);
     object([
@@ -498,7 +509,20 @@ pub(super) fn mcp_install() -> Value {
         ("file", text()),
         ("written", flag()),
         ("backup", text_or_null()),
-        ("servers", list(server)),
+        (what, list(entry)),
         ("text", text_or_null()),
     ])
+}
+
+/// Any operation's answer, the denial or the fault.
+pub(super) fn operation(denial: Value) -> Value {
+    let codes: Vec<&str> = FaultCode::ALL.iter().map(|code| code.name()).collect();
+    let fault = object([
+        ("is_error", json!({ "const": true })),
+        ("code", json!({ "enum": codes })),
+        ("message", text()),
+        ("hint", text_or_null()),
+    ]);
+    let done = hands::all().into_iter().map(|tool| tool.output_schema);
+    json!({ "anyOf": done.chain([denial, fault]).collect::<Vec<_>>() })
 }

@@ -1,6 +1,6 @@
 //! `sbx doctor`: what works here, what does not, and what to do about it.
 
-use super::{CliError, Exit, Ui};
+use super::{CliError, Exit, Ui, registered};
 use crate::capability::Risk;
 use crate::doctor::{Fares, Finding, HostFacts, Level, Report, files, fix, records, try_backend};
 use crate::run::Setting;
@@ -37,7 +37,8 @@ impl Doctor {
         let report =
             Report::of(HostFacts::read(Path::new("/")), sbx_platform::landlock(), backends, &program)
                 .and(records(&setting))
-                .and(files(&setting));
+                .and(files(&setting))
+                .and(registered::findings(&setting));
         if ui.json {
             ui.answer_json(&report.to_json(&fixed))?;
         } else {
@@ -51,7 +52,7 @@ impl Doctor {
 /// The report for people.
 fn text(ui: &Ui, report: &Report, verbose: bool) -> String {
     let mut text = String::new();
-    for area in ["host", "backends", "records", "files"] {
+    for area in ["host", "backends", "records", "files", "clients"] {
         let _ = writeln!(text, "{}", ui.bold(area));
         if area == "backends" {
             matrix(ui, report, &mut text);

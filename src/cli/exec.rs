@@ -3,11 +3,10 @@
 use super::fence::{Who, explain};
 use super::{CliError, Exit, Ui};
 use crate::audit::Sink;
-use crate::decide::{Decision, Request, decide};
+use crate::decide::{Decision, Request};
 use crate::plan::Invocation;
 use crate::run::{
-    Agent, Ran, Refusal, Setting, audit, denied, exit_status, is_traced, outcome_json, refused, risk_denial,
-    run,
+    Agent, Ran, Refusal, Setting, audit, denied, exit_status, is_traced, judge, outcome_json, refused, run,
 };
 use clap::{Args, Subcommand};
 use sbx_platform::End;
@@ -47,6 +46,9 @@ impl Launch {
 pub(super) struct Fence {
     #[command(flatten)]
     pub(super) who: Who,
+    /// What `$PROJECT` means, whatever the working directory is.
+    #[arg(long, value_name = "DIR")]
+    pub(super) project: Option<PathBuf>,
     /// Write the exact outcome as one JSON line to this descriptor.
     #[arg(long, value_name = "N")]
     status_fd: Option<RawFd>,
@@ -148,21 +150,14 @@ impl Fence {
         stdio: Stdio,
     ) -> Result<u8, CliError> {
         // The program ends with the launch; taking all this apart first would only delay its end.
-        let setting = ManuallyDrop::new(Setting::from_env()?);
+        let setting = ManuallyDrop::new(Setting::in_project(self.project.as_deref())?);
         let agent = ManuallyDrop::new(setting.agent(&self.who.agent)?);
         let backend = self.who.backend(&setting)?;
         let accepted = self.who.accepted()?;
         self.check_descriptors()?;
         let request = ask(&agent)?.in_dir(self.who.directory(&setting));
         let log = audit(&setting);
-        let decision = match decide(&agent.policy, &request) {
-            Decision::Allow(permit) => match risk_denial(&agent.policy, &setting.facts.cwd, &request)? {
-                Some(denial) => Decision::Deny(Box::new(denial)),
-                None => Decision::Allow(permit),
-            },
-            denied @ Decision::Deny(_) => denied,
-        };
-        let permit = match decision {
+        let permit = match judge(&agent.policy, &setting.facts.cwd, &request)? {
             Decision::Allow(permit) => permit,
             Decision::Deny(denial) => {
                 // A refusal stands whether or not it can be recorded.

@@ -5,6 +5,7 @@ mod answers;
 mod audit;
 mod authority;
 mod check;
+mod client_file;
 mod docs;
 mod doctor;
 mod edit;
@@ -13,11 +14,17 @@ mod exec;
 mod exit;
 mod explain;
 mod fence;
+mod fs;
+mod hand;
+mod hook;
+mod http;
 mod learn;
 mod mcp;
 mod new;
 mod offers;
 mod quick;
+mod records;
+mod registered;
 mod report;
 mod risk;
 mod schema;
@@ -73,6 +80,14 @@ enum Command {
     Risk(risk::Risk),
     /// Ask whether an agent may do something, and try it in its sandbox.
     Why(why::Why),
+    /// Do an agent's file operations behind its fence.
+    #[command(subcommand)]
+    Fs(fs::Fs),
+    /// Make an HTTP request with an agent's authority.
+    Http(http::Http),
+    /// Read and change the store of records with an agent's authority.
+    #[command(subcommand)]
+    Records(records::Records),
     /// Find out what works here, what does not, and what to do about it.
     Doctor(doctor::Doctor),
     /// Show, count and verify what happened.
@@ -93,6 +108,9 @@ enum Command {
     /// Stand between clients and servers of the Model Context Protocol.
     #[command(subcommand)]
     Mcp(mcp::Mcp),
+    /// Answer clients that ask before a tool runs.
+    #[command(subcommand)]
+    Hook(hook::Hook),
     /// Print JSON Schemas of what sbx reads and writes.
     Schema(schema::Schema),
     /// Print shell completions.
@@ -106,6 +124,9 @@ enum Command {
 pub fn main() -> ExitCode {
     sbx_platform::take_over(std::env::args_os());
     if let Some(exit) = crate::run::act(std::env::args_os()) {
+        return exit;
+    }
+    if let Some(exit) = crate::hands::serve(std::env::args_os()) {
         return exit;
     }
     let Cli { style, command } = match parse() {
@@ -165,6 +186,9 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Explain(command) => command.run(ui),
         Command::Risk(command) => command.run(ui),
         Command::Why(command) => command.run(ui),
+        Command::Fs(command) => command.run(ui),
+        Command::Http(command) => command.run(ui),
+        Command::Records(command) => command.run(ui),
         Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),
         Command::Learn(command) => command.run(ui),
@@ -173,6 +197,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Tools(command) => command.run(ui),
         Command::ProviderTools(command) => command.run(ui),
         Command::Mcp(command) => command.run(ui),
+        Command::Hook(command) => command.run(ui),
         Command::Schema(command) => command.run(ui),
         Command::Completions(command) => command.run(ui),
         Command::Man(command) => command.run(ui),

@@ -1,11 +1,12 @@
 //! The usual command lines of a launch, read by hand.
 //!
-//! Answers for `exec`, `eval` and `shell` with their common options, each written apart from its value and at
+//! Answers for `exec`, `eval`, `shell` and `hook` with their common options, each written apart from its value and at
 //! most once: building the whole definition of the command line takes longer than all else before the fence.
 //! It leaves everything it does not know to that definition.
 //! Invariant: what it reads, the definition reads the same; a test compares them.
 
 use super::exec::{Eval, Exec, Fence, Launch, Shell};
+use super::hook::{Asked, Hook};
 use super::{Cli, Colour, Command, Style};
 use std::ffi::OsString;
 
@@ -14,6 +15,9 @@ pub(super) fn read(args: impl Iterator<Item = OsString>) -> Option<Cli> {
     let mut args = args.peekable();
     let mut json = take_word(&mut args, "--json");
     let command = args.next()?;
+    if command == "hook" && !json {
+        return hook(args);
+    }
     let mut fence = Fence::default();
     let mut agent = None;
     while let Some(option) = args.next_if(|arg| arg.as_encoded_bytes().starts_with(b"-") && arg != "--") {
@@ -24,6 +28,10 @@ pub(super) fn read(args: impl Iterator<Item = OsString>) -> Option<Cli> {
             }
             "--in" => {
                 set(&mut fence.who.dir, plain(args.next())?.into())?;
+                continue;
+            }
+            "--project" => {
+                set(&mut fence.project, plain(args.next())?.into())?;
                 continue;
             }
             "--backend" => {
@@ -51,6 +59,26 @@ pub(super) fn read(args: impl Iterator<Item = OsString>) -> Option<Cli> {
     Some(Cli { style: Style { json, color: Colour::default() }, command: Command::Launch(launch) })
 }
 
+/// A hook: the client, the agent, and nothing else.
+fn hook(mut args: impl Iterator<Item = OsString>) -> Option<Cli> {
+    let client = args.next()?;
+    args.next().filter(|word| word == "--agent")?;
+    let asked = Asked { agent: plain(args.next())?, ..Asked::default() };
+    if args.next().is_some() {
+        return None;
+    }
+    let hook = match client.to_str()? {
+        "claude-code" => Hook::ClaudeCode(asked),
+        "codex" => Hook::Codex(asked),
+        "cursor" => Hook::Cursor(asked),
+        "vscode" => Hook::Vscode(asked),
+        "gemini" => Hook::Gemini(asked),
+        _ => return None,
+    };
+    let style = Style { json: false, color: Colour::default() };
+    Some(Cli { style, command: Command::Hook(hook) })
+}
+
 /// Takes `word` off the front, if it stands there.
 fn take_word(args: &mut std::iter::Peekable<impl Iterator<Item = OsString>>, word: &str) -> bool {
     args.next_if(|arg| arg == word).is_some()
@@ -72,15 +100,19 @@ mod tests {
     use clap::Parser;
     use proptest::prelude::*;
 
-    const WORDS: [&str; 18] = [
+    const WORDS: [&str; 22] = [
         "exec",
         "eval",
         "shell",
+        "hook",
+        "codex",
+        "install",
         "--agent",
         "-a",
         "scout",
         "--in",
         "/w",
+        "--project",
         "--backend",
         "native",
         "--explain",
@@ -93,7 +125,8 @@ mod tests {
         "-x",
     ];
 
-    const FRONTS: [&[&str]; 3] = [&["exec", "--agent", "a"], &["eval", "-a", "a"], &[]];
+    const FRONTS: [&[&str]; 4] =
+        [&["exec", "--agent", "a"], &["eval", "-a", "a"], &["hook", "gemini", "--agent", "a"], &[]];
 
     fn read_words(words: &[&str]) -> Option<Cli> {
         read(words.iter().map(OsString::from))
@@ -107,6 +140,7 @@ mod tests {
             &["--json", "exec", "--agent", "scout", "--in", "/w", "--", "rg"],
             &["eval", "--agent", "scout", "--explain", "ls | wc"],
             &["shell", "--agent", "scout", "-t"],
+            &["hook", "claude-code", "--agent", "scout"],
         ] {
             assert!(read_words(usual).is_some(), "{usual:?}");
         }

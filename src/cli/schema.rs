@@ -72,6 +72,8 @@ pub(super) enum What {
     McpPins,
     /// An answer of `sbx mcp install`.
     McpInstall,
+    /// An answer of `sbx hook install`.
+    HookInstall,
     /// An answer of `sbx tools list`; that of `show` is one of its rows.
     Tools,
     /// An answer of `sbx tools validate`.
@@ -82,6 +84,8 @@ pub(super) enum What {
     ToolStatus,
     /// An answer of `sbx tools status` about a session.
     ToolSession,
+    /// An answer of `sbx fs`, `sbx http` and `sbx records`: what was done, the denial, or why it failed.
+    Operation,
 }
 
 impl Schema {
@@ -124,11 +128,13 @@ pub(super) fn schema(what: What) -> Value {
         What::ProviderTools => titled("sbx provider tools", answers::provider_tools()),
         What::McpPins => titled("sbx mcp pins", answers::mcp_pins()),
         What::McpInstall => titled("sbx mcp install", answers::mcp_install()),
+        What::HookInstall => titled("sbx hook install", answers::hook_install()),
         What::Tools => titled("sbx tools", answers::tools()),
         What::ToolProblems => titled("sbx tool problems", answers::tool_problems()),
         What::ToolRun => titled("sbx tool run", answers::tool_run(denial())),
         What::ToolStatus => titled("sbx tool status", answers::tool_status(denial())),
         What::ToolSession => titled("sbx tool session", answers::tool_session()),
+        What::Operation => titled("sbx operation", answers::operation(denial())),
     }
 }
 

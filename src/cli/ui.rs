@@ -51,6 +51,20 @@ impl Ui {
         write_out(&self.visible(text.as_ref()))
     }
 
+    /// Prints content as it is; on a terminal, so that it cannot steer it.
+    ///
+    /// # Errors
+    /// As for [`Ui::answer`].
+    pub fn content(&self, bytes: &[u8]) -> Result<(), CliError> {
+        let mut out = io::stdout().lock();
+        let shown = if out.is_terminal() {
+            Cow::Owned(self.visible(&String::from_utf8_lossy(bytes)).into_owned().into_bytes())
+        } else {
+            Cow::Borrowed(bytes)
+        };
+        quiet_pipe(out.write_all(&shown).and_then(|()| out.flush()))
+    }
+
     /// Prints a JSON answer, indented.
     ///
     /// # Errors
@@ -58,6 +72,15 @@ impl Ui {
     pub fn answer_json(&self, value: &Value) -> Result<(), CliError> {
         // JSON has escapes of its own for what must not reach a terminal, and machines want all of it.
         write_out(&format!("{value:#}"))
+    }
+
+    /// Prints a line for a machine as it is.
+    ///
+    /// # Errors
+    /// When it could not be written, also because nobody reads any more.
+    pub fn answer_raw(&self, line: &str) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        writeln!(out, "{line}").and_then(|()| out.flush())
     }
 
     /// Prints a line of an answer that has no end of its own.

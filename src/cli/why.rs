@@ -17,6 +17,7 @@ use std::path::PathBuf;
 ///
 /// sbx why --agent scout fs.write notes.txt
 /// sbx why --agent scout proc.exec -- git log
+/// sbx why --agent fetcher net.get example.org
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Why {
@@ -31,7 +32,7 @@ pub(super) struct Why {
     dir: Option<PathBuf>,
     /// What is to be done, such as fs.read.
     capability: String,
-    /// On what: a path, a command with its arguments, shell text.
+    /// On what: a path, a host, a command with its arguments, shell text.
     object: Vec<OsString>,
 }
 

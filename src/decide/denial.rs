@@ -105,6 +105,13 @@ impl Denial {
         denial
     }
 
+    /// The same denial, of a request made by a named tool.
+    #[must_use]
+    pub fn by(mut self, tool: &str) -> Self {
+        self.tool = Some(tool.to_owned());
+        self
+    }
+
     /// The same object in library, `--json`, MCP results and audit.
     #[must_use]
     pub fn to_json(&self) -> Value {

@@ -43,7 +43,7 @@ impl From<Severity> for Level {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// Which part of the examination: `host`, `backends`, `records`, `files`, `tools`.
+    /// Which part of the examination: `host`, `backends`, `records`, `files`, `clients`.
     pub area: &'static str,
     /// A stable name.
     pub code: &'static str,

@@ -3,12 +3,15 @@
 //! Answers for facts about this machine, backends really tried, records, own files; each finding with its fix. It
 //! leaves printing to `cli`. Invariant: examining changes nothing; only [`fix`] does, and only to less.
 
+mod clients;
 mod files;
 mod finding;
 mod host;
+mod network;
 mod record;
 mod trial;
 
+pub use clients::{Registered, What, clients};
 pub use files::{files, fix};
 pub use finding::{Finding, Level};
 pub use host::{BwrapFacts, HostFacts};
@@ -17,6 +20,7 @@ pub use trial::{BackendReport, Fares, try_backend};
 
 use crate::manifest::{Shelf, list};
 use crate::run::Setting;
+use sbx_platform::door::Way;
 use sbx_platform::{Backend, Guarantee};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -101,6 +105,10 @@ fn judge(backends: &[BackendReport], cgroup2: bool) -> Vec<Finding> {
         return found;
     };
     found.push(finding("strongest", Level::Fine, format!("`auto` uses {}", strongest.backend)));
+    for (backend, way) in backends.iter().filter_map(|tried| Some((tried.backend, tried.network?))) {
+        let level = if way == Way::Redirected { Level::Fine } else { Level::Note };
+        found.push(finding("network", level, format!("network of {backend}: {}", network::sentence(way))));
+    }
     let missing: Vec<&str> = strongest.with(Fares::Missing).map(Guarantee::name).collect();
     let limits = missing.iter().filter(|name| name.ends_with("-limit")).count();
     if limits > 0 {
@@ -134,18 +142,20 @@ fn judge(backends: &[BackendReport], cgroup2: bool) -> Vec<Finding> {
     found
 }
 
+/// What there is to say of a Mac: its one mechanism, and who has a network behind it.
 fn macos(host: &HostFacts) -> Vec<Finding> {
-    let found = if host.sandbox_exec {
-        Finding::new("host", "sandbox-exec", Level::Fine, "/usr/bin/sandbox-exec is there")
-    } else {
-        Finding::new(
-            "host",
-            "sandbox-exec",
-            Level::Error,
-            "there is no /usr/bin/sandbox-exec: nothing can be fenced",
-        )
-    };
-    vec![found]
+    let finding = |code, level, message| Finding::new("host", code, level, message);
+    if !host.sandbox_exec {
+        let message = "there is no /usr/bin/sandbox-exec: nothing can be fenced";
+        return vec![finding("sandbox-exec", Level::Error, message)];
+    }
+    let proxied = "hosts are reached through a proxy that is told of in HTTP_PROXY and HTTPS_PROXY: a program that \
+                   knows nothing of proxies (ssh, dig, database clients) has no network";
+    vec![
+        finding("sandbox-exec", Level::Fine, "/usr/bin/sandbox-exec is there"),
+        finding("proxy-only", Level::Note, proxied)
+            .fix("run such a program on Linux, or give the agent a tool that speaks HTTP"),
+    ]
 }
 
 /// What is wrong with the records of this user and this project.
@@ -176,4 +186,18 @@ pub fn records(setting: &Setting) -> Vec<Finding> {
         }
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mac_is_told_who_has_a_network_or_that_nothing_can_be_fenced() {
+        let codes = |host: &HostFacts| macos(host).iter().map(|found| found.code).collect::<Vec<_>>();
+        let mut host = HostFacts::default();
+        assert_eq!(codes(&host), ["sandbox-exec"]);
+        host.sandbox_exec = true;
+        assert_eq!(codes(&host), ["sandbox-exec", "proxy-only"]);
+    }
 }

@@ -3,13 +3,15 @@
 //! Answers for which guarantees were seen to hold, from a record through `decide`, `lower` and the kernel. It leaves
 //! saying so to others. Invariant: the attacks only reach for things the trial itself has put there.
 
+use super::network::{self, Serving};
 use crate::capability::Spec;
 use crate::decide::{Request, decide};
 use crate::manifest::Facts;
-use crate::plan::{Invocation, lower};
+use crate::plan::{Invocation, Outlet, lower};
 use crate::policy::Policy;
 use crate::run::{Act, Live, SURELY_GONE, Tried, acting, process_began, told};
 use sbx_platform::attempt::SharedMemory;
+use sbx_platform::door::{Porter, Way};
 use sbx_platform::plan::Stdio;
 use sbx_platform::{Backend, End, Guarantee, Outcome};
 use serde_json::{Value, json};
@@ -145,6 +147,8 @@ pub struct BackendReport {
     pub failure: Option<String>,
     /// Every guarantee with how it fares and what was tried; empty when it does not work.
     pub guarantees: Vec<(Guarantee, Fares, Option<&'static str>)>,
+    /// How connections come to the gateway; none where that could not be tried.
+    pub network: Option<Way>,
 }
 
 impl BackendReport {
@@ -165,6 +169,7 @@ impl BackendReport {
         let guarantee = |(name, fares, tried): &(Guarantee, Fares, Option<&str>)| json!({ "guarantee": name.name(), "state": fares.name().to_lowercase(), "tried": tried });
         json!({
             "backend": self.backend.name(), "works": self.failure.is_none(), "failure": self.failure,
+            "network": self.network.map(network::word),
             "guarantees": self.guarantees.iter().map(guarantee).collect::<Vec<_>>(),
         })
     }
@@ -173,7 +178,12 @@ impl BackendReport {
 /// Tries one backend.
 #[must_use]
 pub fn try_backend(backend: Backend) -> BackendReport {
-    let failed = |failure: String| BackendReport { backend, failure: Some(failure), guarantees: Vec::new() };
+    let failed = |failure: String| BackendReport {
+        backend,
+        failure: Some(failure),
+        guarantees: Vec::new(),
+        network: None,
+    };
     let ground = match Ground::new() {
         Ok(ground) => ground,
         Err(error) => return failed(format!("no place to try it in: {error}")),
@@ -182,25 +192,20 @@ pub fn try_backend(backend: Backend) -> BackendReport {
         ATTACKS.iter().filter_map(|attack| Some((attack, (attack.object)(&ground)?))).collect();
     let acts: Vec<Act> =
         attacks.iter().map(|(attack, object)| Act::new(attack.act, object.clone())).collect();
-    let outcome = match ground.launch(&acts, backend) {
-        Ok(outcome) => outcome,
+    let (outcome, told) = match ground.launch(&acts, backend, None) {
+        Ok(tried) => tried,
         Err(failure) => return failed(failure),
     };
-    let told = told(&outcome.stdout);
-    match &outcome.end {
-        End::Exited(0) if told.len() == acts.len() => {}
-        End::Setup(failure) => return failed(failure.to_string()),
-        End::Exited(_) | End::Signaled(_) | End::Limit(_) => {
-            return failed(format!(
-                "the attacks ended after {} of {}: {:?}",
-                told.len(),
-                acts.len(),
-                outcome.end
-            ));
-        }
-    }
     std::thread::sleep(SURELY_GONE);
+    let network = match ground.try_network(backend) {
+        Ok(network) => network,
+        Err(failure) => return failed(format!("its network: {failure}")),
+    };
     let held = |guarantee: Guarantee| {
+        let seen = network.as_ref().and_then(|network| network.of(guarantee));
+        if let Some((fares, tells)) = seen {
+            return (guarantee, fares, Some(tells));
+        }
         let at = attacks.iter().position(|(attack, _)| attack.guarantee == guarantee);
         let tried = at.map(|at| (attacks[at].0, went_well(attacks[at].0, &attacks[at].1, &told[at])));
         let fares = match tried {
@@ -211,7 +216,8 @@ pub fn try_backend(backend: Backend) -> BackendReport {
         };
         (guarantee, fares, tried.map(|(attack, _)| attack.tells))
     };
-    BackendReport { backend, failure: None, guarantees: Guarantee::ALL.iter().copied().map(held).collect() }
+    let guarantees = Guarantee::ALL.iter().copied().map(held).collect();
+    BackendReport { backend, failure: None, guarantees, network: network.map(|network| network.way) }
 }
 
 fn went_well(attack: &Attack, object: &OsString, tried: &Tried) -> bool {
@@ -278,8 +284,24 @@ impl Ground {
         Some(self.temporary.clone().into())
     }
 
-    /// Through a record, as for any agent: a directory that is shown, one that may be written, one program.
-    fn launch(&self, acts: &[Act], backend: Backend) -> Result<Outcome, String> {
+    /// A network with doors, where there is one.
+    fn try_network(&self, backend: Backend) -> Result<Option<network::Found>, String> {
+        if cfg!(not(target_os = "linux")) {
+            return Ok(None);
+        }
+        let mut serving = Serving::new().map_err(|error| error.to_string())?;
+        let (outcome, told) = self.launch(&serving.acts(), backend, Some(&mut serving))?;
+        Ok(serving.found(&told, &outcome.enforcement))
+    }
+
+    /// Through a record, as for any agent: a directory that is shown, one that may be written, one program, and what
+    /// is served. What was done, and how each act went.
+    fn launch(
+        &self,
+        acts: &[Act],
+        backend: Backend,
+        mut serving: Option<&mut Serving>,
+    ) -> Result<(Outcome, Vec<Tried>), String> {
         let program =
             std::env::current_exe().and_then(fs::canonicalize).map_err(|error| error.to_string())?;
         let (work, open) = (self.dir.join("work"), self.dir.join("work/open"));
@@ -288,22 +310,41 @@ impl Ground {
             format!("fs.read{{in=\"{}\"}}", work.display()),
             format!("fs.write{{in=\"{}\"}}", open.display()),
         ];
-        let specs: Result<Vec<Spec>, _> = specs.iter().map(|spec| Spec::parse(spec)).collect();
+        let reached = serving.as_ref().map(|serving| serving.specs()).transpose();
+        let reached = reached.map_err(|error| error.to_string())?.unwrap_or_default();
+        let specs: Result<Vec<Spec>, _> =
+            specs.iter().chain(&reached).map(|spec| Spec::parse(spec)).collect();
         let specs = specs.map_err(|error| format!("{error:?}"))?;
         let facts = Facts::new(self.dir.join("home")).at(&work);
         let policy =
             Policy::from_specs("doctor", &specs, &facts).map_err(|problems| format!("{problems:?}"))?;
+        let outlet = serving.as_ref().map(|_| Outlet::default());
+        if let Some(serving) = &mut serving {
+            serving.prepare(&policy).map_err(|error| error.to_string())?;
+        }
         let request = Request::exec(acting(&program, acts)).in_dir(&work);
         let decision = decide(&policy, &request);
         let permit = decision
             .permit()
             .ok_or_else(|| decision.denial().map(ToString::to_string).unwrap_or_default())?;
         let all = Guarantee::ALL.iter().map(|guarantee| guarantee.name().to_owned()).collect();
-        let invocation = Invocation::new(sbx_platform::ids()).stdio(Stdio::Capture).accepting(all);
+        let invocation =
+            Invocation::new(sbx_platform::ids()).stdio(Stdio::Capture).accepting(all).outlet(outlet);
         let mut lowered = lower(&permit, &invocation, &Live).map_err(|error| error.to_string())?;
         // A limit that is not asked for is not missed, so both are asked for.
         (lowered.plan.limits.memory, lowered.plan.limits.pids) = (Some(1 << 30), Some(256));
-        sbx_platform::launch(&lowered.plan, Some(backend), None).map_err(|error| error.to_string())
+        let porter = serving.map(|serving| serving as &mut dyn Porter);
+        let outcome = sbx_platform::launch(&lowered.plan, Some(backend), porter);
+        let outcome = outcome.map_err(|error| error.to_string())?;
+        let told = told(&outcome.stdout);
+        match &outcome.end {
+            End::Exited(0) if told.len() == acts.len() => Ok((outcome, told)),
+            End::Setup(failure) => Err(failure.to_string()),
+            End::Exited(_) | End::Signaled(_) | End::Limit(_) => {
+                let done = told.len();
+                Err(format!("the attacks ended after {done} of {}: {:?}", acts.len(), outcome.end))
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 
 use super::protocol::{Json, lookalike};
 use crate::capability::{Capability, Family, Target};
-use crate::decide::{Decision, Denial, DenialCode, Request, decide};
+use crate::decide::{Decision, Denial, DenialCode, Permit, Request, decide};
 use crate::manifest::{ArgumentRule, Step};
 use crate::policy::Policy;
 use crate::run::risk_denial;
@@ -17,41 +17,66 @@ use std::path::{Path, PathBuf};
 
 /// Who calls what, and where a relative path would lead.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Caller<'c> {
+pub(crate) struct Caller<'c> {
     /// Whose authority.
-    pub(super) policy: &'c Policy,
+    pub(crate) policy: &'c Policy,
     /// The tool's name.
-    pub(super) tool: &'c str,
+    pub(crate) tool: &'c str,
     /// The server's working directory.
-    pub(super) cwd: &'c Path,
+    pub(crate) cwd: &'c Path,
 }
 
-impl Caller<'_> {
+impl<'c> Caller<'c> {
     /// Puts the arguments that a rule names before `decide`.
-    pub(super) fn judge(&self, rule: &ArgumentRule, arguments: &Json<'_>) -> Result<(), Box<Denial>> {
-        let mut found = Vec::new();
-        self.find(&rule.argument.0, arguments, &mut found).map_err(|what| self.invalid(rule, &what))?;
-        for value in found {
-            for capability in &rule.capabilities {
-                let request = self.request(*capability, value).map_err(|what| self.invalid(rule, &what))?;
-                if let Decision::Deny(denial) = decide(self.policy, &request) {
-                    return Err(denial);
-                }
-                let risky = risk_denial(self.policy, self.cwd, &request);
-                if let Some(denial) = risky.map_err(|error| self.invalid(rule, &error.to_string()))? {
-                    return Err(Box::new(denial));
-                }
-            }
+    pub(crate) fn judge(&self, rule: &ArgumentRule, arguments: &Json<'_>) -> Result<(), Box<Denial>> {
+        for request in self.requests(rule, arguments)? {
+            self.decide(&request)?;
         }
         Ok(())
     }
 
+    /// What the arguments that a rule names ask for.
+    pub(crate) fn requests(
+        &self,
+        rule: &ArgumentRule,
+        arguments: &Json<'_>,
+    ) -> Result<Vec<Request>, Box<Denial>> {
+        let mut found = Vec::new();
+        self.find(&rule.argument.0, arguments, &mut found).map_err(|what| self.invalid(rule, &what))?;
+        let asked =
+            found.iter().flat_map(|value| rule.capabilities.iter().map(move |asked| (*asked, *value)));
+        asked
+            .map(|(capability, value)| {
+                self.request(capability, value).map_err(|what| self.invalid(rule, &what))
+            })
+            .collect()
+    }
+
+    /// The answer to a request, the risk layer's included; what cannot be loaded is a no.
+    pub(crate) fn decide<'r>(&self, request: &'r Request) -> Result<Permit<'r>, Box<Denial>>
+    where
+        'c: 'r,
+    {
+        let permit = match decide(self.policy, request) {
+            Decision::Deny(denial) => return Err(denial),
+            Decision::Allow(permit) => permit,
+        };
+        match risk_denial(self.policy, self.cwd, request) {
+            Ok(None) => Ok(permit),
+            Ok(Some(denial)) => Err(Box::new(denial)),
+            Err(error) => Err(self.refuse(error.to_string())),
+        }
+    }
+
+    /// A no to the whole call.
+    pub(crate) fn refuse(&self, message: impl Into<String>) -> Box<Denial> {
+        Box::new(Denial::of_tool(DenialCode::InvalidParams, self.policy.agent(), self.tool, message))
+    }
+
     fn invalid(&self, rule: &ArgumentRule, what: &str) -> Box<Denial> {
-        let message = format!("the argument {} of {}: {what}", rule.argument, self.tool);
-        let agent = self.policy.agent();
-        let mut denial = Denial::of_tool(DenialCode::InvalidParams, agent, self.tool, message);
+        let mut denial = self.refuse(format!("the argument {} of {}: {what}", rule.argument, self.tool));
         denial.request = json!({ "tool": self.tool, "argument": rule.argument.to_string() });
-        Box::new(denial)
+        denial
     }
 
     /// Follows the steps of a rule; what is not there asks for nothing.

@@ -5,26 +5,30 @@
 //! Invariant: nothing that comes over the protocol can change what is allowed.
 
 mod arguments;
+mod attaching;
+mod call;
 mod flight;
-
 mod gate;
 mod inquiry;
 pub mod install;
 mod listing;
 mod pins;
 pub mod protocol;
-mod recorder;
 mod resolve;
+mod results;
 mod rules;
+pub mod serve;
 mod session;
 mod watch;
 mod wrap;
 
-pub use gate::{Gate, Passage, Teller, denial_result};
+pub(crate) use arguments::Caller;
+pub use gate::{Gate, Passage, Teller};
 pub use inquiry::{InquiryError, inquire};
 pub use pins::{LockError, LockFile, Pins, keep as keep_pins, pinned_part};
-pub use recorder::Recorder;
 pub use resolve::{ResolveError, Resolved, World, resolve};
+pub use results::denial_result;
+pub(crate) use rules::chain;
 pub use rules::{Origin, Pinned, Rules};
 pub use session::{Session, SessionError};
 pub use wrap::{WrapError, decline};

@@ -143,7 +143,7 @@ fn allowlist(file: &Path) -> Result<Mcp, String> {
 }
 
 /// An error with what is behind it.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

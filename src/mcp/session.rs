@@ -3,8 +3,8 @@
 //! Answers for the order of things: rules, requirements, pins, the decision, the launch, the streams, the end.
 //! Invariant: a server is started only by a permit, and everything it does is recorded under its name.
 
+use super::attaching::Attaching;
 use super::gate::{Gate, Teller};
-use super::recorder::{Attaching, Recorder};
 use super::resolve::Resolved;
 use super::rules::{Origin, Rules};
 use super::watch::Watch;
@@ -14,10 +14,12 @@ use crate::decide::{Decision, Denial, DenialCode, Permit, Request, decide};
 use crate::plan::Invocation;
 use crate::run::{Live, RunError, Started, exit_status, outcome_json, start};
 use crate::tool::unmet;
+use sbx_platform::path::resolve;
 use sbx_platform::report::Verb;
 use sbx_platform::{Backend, End, Outcome, Pipe, Signals};
 use serde_json::{Value, json};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What is to be wrapped, and how.
@@ -99,9 +101,7 @@ impl Session {
         let told_of: Arc<dyn Sink> = attaching.clone();
         let Started { child, network, .. } =
             self.launch(&rules, [Pipe::New, Pipe::New, Pipe::Inherit], &told_of)?;
-        let recorder = Arc::new(Recorder::start(Arc::clone(&log)));
-        let audit: Arc<dyn Sink> = recorder.clone();
-        let gate = Arc::new(Gate::new(rules, &self.origin.server, audit, Arc::clone(&teller)));
+        let gate = Arc::new(Gate::new(rules, &self.origin.server, Arc::clone(&log), Arc::clone(&teller)));
         attaching.attach(Arc::clone(&gate));
         let watch = Watch::new(self.origin.clone(), files);
         let ended = carry(child, signals, Arc::clone(&gate), watch, Arc::clone(&teller), self.most);
@@ -111,7 +111,7 @@ impl Session {
         };
         farewell(&gate, &why);
         drop(network);
-        recorder.finish();
+        gate.settle();
         let outcome = ended?;
         if !matches!(outcome.end, End::Exited(0)) {
             teller.tell(&why);
@@ -145,8 +145,16 @@ impl Session {
         log.record(Event::new("mcp", rules.policy.agent(), event)).map_err(SessionError::Audit)?;
         let invocation = Invocation::new(sbx_platform::ids())
             .accepting(self.accepted.clone())
-            .entry(self.resolved.entry.clone());
+            .entry(self.resolved.entry.clone())
+            .protecting(self.deciding(rules));
         Ok(start(&permit, &invocation, self.backend, &Live, stdio, log)?)
+    }
+
+    /// The files that decide which calls pass; the server must not have a say in them.
+    fn deciding(&self, rules: &Rules) -> Vec<PathBuf> {
+        let pins = rules.pins.as_ref().map(|pinned| &pinned.file);
+        let files = self.origin.allowlist.iter().chain(pins);
+        files.map(|file| resolve(file).unwrap_or_else(|_| file.clone())).collect()
     }
 
     /// The permit for the command as typed, or for what it comes to.

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(super) const PAUSE: Duration = Duration::from_millis(50);
 
 /// What tells one state of a file from another.
-type Stamp = Option<(u64, u64, i64, i64, u64)>;
+pub(super) type Stamp = Option<(u64, u64, i64, i64, u64)>;
 
 /// The files, and what they were when they were last read.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ fn fence_remark(old: &Rules, new: &Rules) -> Option<&'static str> {
     })
 }
 
-fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
+pub(super) fn stamps(files: &[PathBuf]) -> Vec<Stamp> {
     let stamp = |file: &PathBuf| {
         let meta = std::fs::metadata(file).ok()?;
         Some((meta.dev(), meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.len()))

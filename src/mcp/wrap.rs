@@ -33,15 +33,15 @@ enum Heard {
 
 /// The way to the client, shared by all who write to it: a line is written whole or not at all.
 #[derive(Clone, Debug)]
-struct Out(Arc<Mutex<File>>);
+pub(super) struct Out(Arc<Mutex<File>>);
 
 impl Out {
-    fn to_client() -> io::Result<Self> {
+    pub(super) fn to_client() -> io::Result<Self> {
         let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         Ok(Self(Arc::new(Mutex::new(file))))
     }
 
-    fn write(&self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
         write_whole(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), bytes)
     }
 }
@@ -61,7 +61,7 @@ fn write_whole(to: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Reads, also from a pipe whose other end made it non-blocking.
-struct Patient<R>(R);
+pub(super) struct Patient<R>(pub(super) R);
 
 impl<R: Read> Read for Patient<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -278,6 +278,7 @@ fn outward(gate: &Gate, out: &Out, server: File, most: usize, tell: &Sender<Hear
 fn keep_watching(mut watch: Watch, gate: &Gate, out: &Out, teller: &dyn Teller) {
     loop {
         thread::sleep(PAUSE);
+        gate.settle();
         if watch.look(gate, teller) {
             for line in gate.list_changed() {
                 let _ = out.write(line.as_bytes());

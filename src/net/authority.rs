@@ -3,13 +3,15 @@
 //! Answers for putting questions to [`decide`]. It leaves every answer to it.
 //! Invariant: nothing is let through that a call of `decide` did not allow.
 
+use super::bounds;
 use super::names::Found;
 use crate::capability::{Capability, Host, HostPattern, Target};
 use crate::decide::{Decision, Denial, Request, decide};
 use crate::policy::{PlacedScope, Policy};
 use crate::profile::verb_of;
+use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The verbs of the network.
 const VERBS: [Capability; 4] =
@@ -29,6 +31,7 @@ pub(crate) enum Hold {
 pub(crate) struct Authority {
     policy: Arc<Policy>,
     patterns: Arc<[(HostPattern, Option<u16>)]>,
+    held: Arc<Mutex<HashMap<(Target, Option<IpAddr>), Hold>>>,
 }
 
 impl Authority {
@@ -42,7 +45,7 @@ impl Authority {
         }
         patterns.sort();
         patterns.dedup();
-        Self { policy: Arc::new(policy.clone()), patterns: patterns.into() }
+        Self { policy: Arc::new(policy.clone()), patterns: patterns.into(), held: Arc::default() }
     }
 
     /// Whose authority it is.
@@ -60,8 +63,24 @@ impl Authority {
         self.patterns.iter().any(|(pattern, _)| pattern.names(host))
     }
 
-    /// How a host's port is held; when it is not, why.
+    /// How a host's port is held; when it is not, why. The policy of a launch does not change, so an answer once given
+    /// stands.
     pub(crate) fn hold(&self, target: &Target, address: Option<IpAddr>) -> Result<Hold, Box<Denial>> {
+        let known =
+            self.held.lock().unwrap_or_else(PoisonError::into_inner).get(&(target.clone(), address)).copied();
+        if let Some(hold) = known {
+            return Ok(hold);
+        }
+        let hold = self.find_hold(target, address)?;
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.len() >= bounds::HOLDS {
+            held.clear();
+        }
+        held.insert((target.clone(), address), hold);
+        Ok(hold)
+    }
+
+    fn find_hold(&self, target: &Target, address: Option<IpAddr>) -> Result<Hold, Box<Denial>> {
         let mut held = 0;
         let mut first = None;
         for verb in VERBS {

@@ -53,6 +53,8 @@ pub(super) const SMALL_BUFFER: usize = 16 << 10;
 pub(super) const LARGE_BUFFER: usize = 256 << 10;
 /// Large buffers at one time; other connections stay with small ones.
 pub(super) const LARGE_BUFFERS: usize = 64;
+/// Answers to how a host's port is held that are kept.
+pub(super) const HOLDS: usize = 1024;
 /// Certificates kept for inspected hosts.
 pub(super) const CERTIFICATES: usize = 512;
 /// Requests at one time on an HTTP/2 connection.
@@ -63,5 +65,7 @@ pub(super) const REFUSALS: usize = 64;
 pub(super) const EVENTS_PER_SECOND: u32 = 200;
 /// Events that may come at once.
 pub(super) const EVENTS_AT_ONCE: u32 = 2000;
+/// How long further events are waited for, to be kept with the first.
+pub(super) const EVENTS_TOGETHER: Duration = Duration::from_millis(10);
 /// Events that wait to be kept.
 pub(super) const EVENTS_WAITING: usize = 1024;

@@ -4,10 +4,10 @@
 //! Invariant: the address that is dialled is one that the authority allowed for that very target.
 
 use super::bounds;
-use super::names::Trouble;
+use super::names::{Found, Trouble};
 use super::outer_proxy::OuterProxy;
 use super::service::Service;
-use crate::capability::Target;
+use crate::capability::{Host, Target};
 use crate::decide::Denial;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -37,9 +37,12 @@ impl Service {
         if self.report.is_unkept() {
             return Err(DialError::Failed(io::Error::other("what happens cannot be recorded")));
         }
-        self.authority.hold(target, None).map_err(DialError::Denied)?;
         let port = target.port.ok_or_else(|| DialError::Failed(io::ErrorKind::InvalidInput.into()))?;
+        if !self.dials {
+            return Err(self.not_dialled(target));
+        }
         if let Some(proxy) = self.outer_proxy.as_ref().filter(|proxy| proxy.serves(target)) {
+            self.authority.hold(target, None).map_err(DialError::Denied)?;
             let stream = timely(through(proxy, target)).await.map_err(DialError::Failed)?;
             return Ok((stream, None));
         }
@@ -62,6 +65,18 @@ impl Service {
             }
         }
         Err(DialError::Failed(last))
+    }
+
+    /// What is said in place of dialling; where a name leads is not looked up for it.
+    fn not_dialled(&self, target: &Target) -> DialError {
+        let literal = match target.host {
+            Host::Ip(ip) => self.authority.reachable(target, &[Found::new(ip)]).map(drop),
+            Host::Name(_) => self.authority.hold(target, None).map(drop),
+        };
+        match literal {
+            Ok(()) => DialError::Failed(io::Error::other("nothing is dialled in a trial")),
+            Err(denial) => DialError::Denied(denial),
+        }
     }
 }
 

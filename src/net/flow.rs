@@ -114,7 +114,7 @@ impl Service {
         let target = &aim.target;
         let hold = self.authority.hold(target, None).map_err(|denial| self.told(&denial))?;
         let opened = self.secrets.concern(target);
-        if hold == Hold::Whole && !opened && target.port != Some(HTTPS) {
+        if hold == Hold::Whole && self.dials && !opened && target.port != Some(HTTPS) {
             return self.carry_whole(stream, aim, meter).await;
         }
         let Some(client) = stream.as_mut() else { return Ok("nothing") };

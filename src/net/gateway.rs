@@ -6,7 +6,7 @@
 use super::authority::Authority;
 use super::bounds;
 use super::issuer;
-use super::names::Stub;
+use super::names::{Datagrams, Stub};
 use super::outer_proxy::OuterProxy;
 use super::relay::both;
 use super::report::Report;
@@ -19,9 +19,10 @@ use crate::policy::{Grant, PlacedScope, Policy};
 use sbx_platform::door::{Destinations, Doors, Inward, Porter};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore};
 
 /// Serves the network of one launch.
@@ -49,11 +50,13 @@ pub struct Settings {
     pub secrets: Vec<Secret>,
     /// The caller's own proxy, and who is reached without it.
     pub outer_proxy: Option<(String, String)>,
+    /// Whether what is allowed is also done; without it nothing is looked up, dialled or published.
+    pub dials: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { sink: Arc::new(Nowhere), secrets: Vec::new(), outer_proxy: None }
+        Self { sink: Arc::new(Nowhere), secrets: Vec::new(), outer_proxy: None, dials: true }
     }
 }
 
@@ -78,6 +81,13 @@ impl Settings {
         self.outer_proxy = proxy;
         self
     }
+
+    /// The same, only judging: what is allowed is told to be out of reach, and nothing leaves this machine.
+    #[must_use]
+    pub fn only_judging(mut self) -> Self {
+        self.dials = false;
+        self
+    }
 }
 
 impl Gateway {
@@ -95,20 +105,14 @@ impl Gateway {
     pub fn new(policy: &Policy, settings: Settings) -> io::Result<Self> {
         let listen = &policy.sections().listen;
         let authority = Authority::new(policy);
-        let outer_proxy = match &settings.outer_proxy {
-            None => None,
-            Some((url, without)) => {
-                let unreadable =
-                    || io::Error::new(io::ErrorKind::InvalidInput, "the proxy is not `http://host:port`");
-                Some(OuterProxy::parse(url, without).ok_or_else(unreadable)?)
-            }
-        };
+        let outer_proxy = further_out(&settings)?;
         let secrets = Secrets(settings.secrets);
         let issuer =
             if needs_issuer(policy, &secrets) { Some(Arc::new(issuer::Authority::new()?)) } else { None };
-        let published = listen.iter().map(|port| publish(*port)).collect::<io::Result<Vec<_>>>()?;
+        let listen = listen.iter().filter(|_| settings.dials);
+        let published = listen.map(|port| publish(*port)).collect::<io::Result<Vec<_>>>()?;
         let report = Report::new(authority.agent(), settings.sink);
-        let service = Arc::new(Service::new(authority, report, secrets, outer_proxy, issuer));
+        let service = Arc::new(Service::new(authority, report, secrets, outer_proxy, issuer, settings.dials));
         Ok(Self { service, published, running: None })
     }
 
@@ -123,6 +127,13 @@ impl Gateway {
     pub fn refused(&self) -> Vec<Denial> {
         self.service.report.refusals()
     }
+}
+
+/// The proxy further out, if there is one.
+pub(super) fn further_out(settings: &Settings) -> io::Result<Option<OuterProxy>> {
+    let Some((url, without)) = &settings.outer_proxy else { return Ok(None) };
+    let unreadable = || io::Error::new(io::ErrorKind::InvalidInput, "the proxy is not `http://host:port`");
+    OuterProxy::parse(url, without).map(Some).ok_or_else(unreadable)
 }
 
 /// Listens on this machine's own address for a port of the command.
@@ -196,7 +207,7 @@ impl Drop for Gateway {
 fn start(service: Arc<Service>, doors: Doors, published: Vec<TcpListener>) -> io::Result<()> {
     let slots = Arc::new(Semaphore::new(connections()));
     let destinations: Arc<dyn Destinations> = Arc::from(doors.destinations);
-    let elsewhere = service.outer_proxy.is_some();
+    let elsewhere = service.outer_proxy.is_some() || !service.dials;
     let stub = Stub::new(
         service.authority.clone(),
         service.report.clone(),
@@ -205,19 +216,18 @@ fn start(service: Arc<Service>, doors: Doors, published: Vec<TcpListener>) -> io
         elsewhere,
     );
     for socket in doors.names {
-        socket.set_nonblocking(true)?;
-        tokio::spawn(stub.clone().serve(UdpSocket::from_std(socket)?));
+        tokio::spawn(stub.clone().serve(Datagrams::new(socket)?));
     }
     let name_slots = Arc::new(Semaphore::new(bounds::NAME_STREAMS));
     for listener in doors.name_streams {
         let (stub, destinations) = (stub.clone(), destinations.clone());
         accept(listener, name_slots.clone(), move |stream| {
-            let (stub, ours) = (stub.clone(), destinations.of(&stream).is_some());
+            let (stub, ours) = (stub.clone(), destinations.of(stream.as_fd()).is_some());
             async move {
-                match TcpStream::from_std(stream) {
-                    Ok(stream) if ours => stub.serve_stream(stream).await,
-                    Ok(stream) => super::flow::reset(stream),
-                    Err(_) => {}
+                if ours {
+                    stub.serve_stream(stream).await;
+                } else {
+                    super::flow::reset(stream);
                 }
             }
         })?;
@@ -225,10 +235,8 @@ fn start(service: Arc<Service>, doors: Doors, published: Vec<TcpListener>) -> io
     for listener in doors.streams {
         let (service, destinations) = (service.clone(), destinations.clone());
         accept(listener, slots.clone(), move |stream| {
-            let (service, destinations) = (service.clone(), destinations.clone());
+            let (service, aimed) = (service.clone(), destinations.of(stream.as_fd()));
             async move {
-                let aimed = destinations.of(&stream);
-                let Ok(stream) = TcpStream::from_std(stream) else { return };
                 match aimed {
                     Some(to) => service.serve_flow(stream, to.ip(), to.port()).await,
                     None => super::flow::reset(stream),
@@ -240,12 +248,12 @@ fn start(service: Arc<Service>, doors: Doors, published: Vec<TcpListener>) -> io
         let service = service.clone();
         accept(listener, slots.clone(), move |stream| {
             // Without a network of its own the door stands on the host, where anybody can find it.
-            let (service, ours) = (service.clone(), destinations.of(&stream).is_some());
+            let (service, ours) = (service.clone(), destinations.of(stream.as_fd()).is_some());
             async move {
-                match TcpStream::from_std(stream) {
-                    Ok(stream) if ours => service.serve_proxy(stream).await,
-                    Ok(stream) => super::flow::reset(stream),
-                    Err(_) => {}
+                if ours {
+                    service.serve_proxy(stream).await;
+                } else {
+                    super::flow::reset(stream);
                 }
             }
         })?;
@@ -266,9 +274,8 @@ fn start(service: Arc<Service>, doors: Doors, published: Vec<TcpListener>) -> io
 
 impl Service {
     /// Carries a connection from this machine to a port inside.
-    async fn let_in(&self, stream: std::net::TcpStream, inward: Arc<dyn Inward>, port: u16) {
+    async fn let_in(&self, stream: TcpStream, inward: Arc<dyn Inward>, port: u16) {
         let connected = tokio::task::spawn_blocking(move || inward.connect(port)).await;
-        let Ok(stream) = TcpStream::from_std(stream) else { return };
         let Ok(Ok(inner)) = connected else { return super::flow::reset(stream) };
         if inner.set_nonblocking(true).is_err() {
             return;
@@ -286,7 +293,7 @@ impl Service {
 /// Serves a listener; what it cannot serve yet waits in the kernel.
 fn accept<F, W>(listener: TcpListener, slots: Arc<Semaphore>, serve: F) -> io::Result<()>
 where
-    F: Fn(std::net::TcpStream) -> W + Send + 'static,
+    F: Fn(TcpStream) -> W + Send + 'static,
     W: Future<Output = ()> + Send + 'static,
 {
     listener.set_nonblocking(true)?;
@@ -294,8 +301,8 @@ where
     tokio::spawn(async move {
         loop {
             let Ok(slot) = slots.clone().acquire_owned().await else { return };
-            match listener.accept().await.and_then(|(stream, _)| stream.into_std()) {
-                Ok(stream) => {
+            match listener.accept().await {
+                Ok((stream, _)) => {
                     let serving = serve(stream);
                     tokio::spawn(async move {
                         serving.await;

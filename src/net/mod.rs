@@ -7,6 +7,7 @@
 mod authority;
 mod bounds;
 mod dial;
+mod fetch;
 mod flow;
 mod gateway;
 mod http;
@@ -23,5 +24,6 @@ mod service;
 mod sniff;
 mod socks;
 
+pub use fetch::{Fetch, FetchError, Fetched, Fetcher};
 pub use gateway::{Gateway, Settings};
 pub use secret::{Secret, Value};

@@ -12,7 +12,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 /// Where the gateway tells what happens; shared by everything it serves.
@@ -22,8 +22,15 @@ pub(crate) struct Report {
     sink: Arc<dyn Sink>,
     kept: Arc<Mutex<Kept>>,
     /// To the thread that keeps events, so that no connection waits for a disk; none ends it.
-    writer: Arc<OnceLock<SyncSender<Option<Event>>>>,
+    writer: Arc<OnceLock<Writer>>,
     unkept: Arc<AtomicBool>,
+}
+
+/// The way to the thread that keeps events.
+#[derive(Debug)]
+struct Writer {
+    events: SyncSender<Option<Event>>,
+    thread: Thread,
 }
 
 #[derive(Debug)]
@@ -68,21 +75,34 @@ impl Report {
         let (send, receive) = sync_channel::<Option<Event>>(bounds::EVENTS_WAITING);
         let (sink, unkept) = (self.sink.clone(), self.unkept.clone());
         let keep = move || {
-            while let Ok(Some(event)) = receive.recv() {
-                if sink.record(event).is_err() {
+            let mut more = true;
+            while more {
+                let Ok(Some(first)) = receive.recv() else { return };
+                // Connections come in crowds. Until the pause is over nobody has to wake this thread.
+                std::thread::park_timeout(bounds::EVENTS_TOGETHER);
+                let mut events = vec![first];
+                while more && events.len() < bounds::EVENTS_WAITING {
+                    match receive.try_recv() {
+                        Ok(Some(event)) => events.push(event),
+                        Ok(None) => more = false,
+                        Err(_) => break,
+                    }
+                }
+                if sink.record_all(events).is_err() {
                     unkept.store(true, Ordering::Relaxed);
                 }
             }
         };
         let thread = std::thread::Builder::new().name("sbx-audit".to_owned()).spawn(keep)?;
-        let _ = self.writer.set(send);
+        let _ = self.writer.set(Writer { events: send, thread: thread.thread().clone() });
         Ok(thread)
     }
 
     /// Ends the thread that keeps events, once it has kept all.
     pub(crate) fn end(&self) {
         if let Some(writer) = self.writer.get() {
-            let _ = writer.send(None);
+            let _ = writer.events.send(None);
+            writer.thread.unpark();
         }
     }
 
@@ -167,7 +187,7 @@ impl Report {
         let event = Event { kind, agent: self.agent.to_string(), body };
         let kept = match self.writer.get() {
             // When the disk is slower than what happens, what happens waits.
-            Some(writer) => writer.send(Some(event)).is_ok(),
+            Some(writer) => writer.events.send(Some(event)).is_ok(),
             None => self.sink.record(event).is_ok(),
         };
         if !kept {

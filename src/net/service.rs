@@ -24,6 +24,8 @@ pub(crate) struct Service {
     pub(crate) outer_tls: OuterTls,
     /// Who answers for inspected hosts; none where nothing is ever inspected.
     pub(crate) issuer: Option<Arc<issuer::Authority>>,
+    /// Whether what is allowed is also done.
+    pub(crate) dials: bool,
     large: Arc<Semaphore>,
 }
 
@@ -34,6 +36,7 @@ impl Service {
         secrets: Secrets,
         outer_proxy: Option<OuterProxy>,
         issuer: Option<Arc<issuer::Authority>>,
+        dials: bool,
     ) -> Self {
         Self {
             authority,
@@ -44,6 +47,7 @@ impl Service {
             outer_proxy,
             outer_tls: OuterTls::default(),
             issuer,
+            dials,
             large: Arc::new(Semaphore::new(bounds::LARGE_BUFFERS)),
         }
     }

@@ -57,6 +57,8 @@ pub struct Invocation {
     pub private: Option<Private>,
     /// What a permitted command that only fetches and starts another comes to.
     pub entry: Option<Entry>,
+    /// Files that stay as they are whatever is granted, beside sbx's own; links followed.
+    pub protect: Vec<PathBuf>,
     /// Runs only to be watched: changes are kept apart.
     pub rehearsal: Option<Rehearsal>,
 }
@@ -126,8 +128,16 @@ impl Invocation {
             outlet: None,
             private: None,
             entry: None,
+            protect: Vec::new(),
             rehearsal: None,
         }
+    }
+
+    /// The same, with files that decide what the command may do and stay as they are.
+    #[must_use]
+    pub fn protecting(mut self, files: Vec<PathBuf>) -> Self {
+        self.protect = files;
+        self
     }
 
     /// The same, only to be watched, in the user's own home.
@@ -306,6 +316,7 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     plan.mounts = view.mounts;
     plan.rights = view.rights;
     plan.protect = protect::paths(policy, &places, host);
+    plan.protect.extend(invocation.protect.iter().cloned());
     plan.protect_names = protect::names(&places);
     plan.env = environment(policy, host, &scratch, &search, outlet);
     if invocation.rehearsal.is_some() {
@@ -329,7 +340,7 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
 }
 
 /// The number a process has inside: never 0.
-const fn inside(id: u32) -> u32 {
+pub(super) const fn inside(id: u32) -> u32 {
     if id == 0 { 1000 } else { id }
 }
 
@@ -385,7 +396,7 @@ fn command(
 }
 
 /// Refuses places that would hide the fence's own parts.
-fn check_places(places: &Places, host: &dyn Host) -> Result<(), LowerError> {
+pub(super) fn check_places(places: &Places, host: &dyn Host) -> Result<(), LowerError> {
     for (path, _) in places.iter() {
         let system = host.system();
         let reserved = reserved(system)
@@ -452,11 +463,11 @@ fn required(policy: &Policy, invocation: &Invocation, plan: &Plan) -> Vec<Guaran
     Guarantee::ALL.iter().copied().filter(|guarantee| matters(guarantee) && !accepted(guarantee)).collect()
 }
 
-fn has_writable_place(plan: &Plan) -> bool {
+pub(super) fn has_writable_place(plan: &Plan) -> bool {
     plan.mounts.iter().any(|op| matches!(op, plan::MountOp::Bind { access: plan::Access::ReadWrite, .. }))
 }
 
-fn remarks(places: &Places) -> Vec<String> {
+pub(super) fn remarks(places: &Places) -> Vec<String> {
     places
         .narrower
         .iter()

@@ -31,15 +31,14 @@ const NET: [Capability; 4] =
     [Capability::NetGet, Capability::NetPost, Capability::NetPut, Capability::NetDelete];
 
 impl Policy {
-    /// The same authority over files and programs, and one program more at a directory: for asking the kernel what it
+    /// The same authority, and one program more at a directory: for asking the kernel what it
     /// holds, never for doing something on the agent's behalf.
     pub(crate) fn for_trial(&self, at: &Path, program: &Path) -> Option<Self> {
         let scope = Scope::bare().with_text(ScopeKey::In, at.to_str()?);
         let scope = scope.with_list(ScopeKey::Cmds, [program.to_str()?]);
         let own =
             Self::from_specs(self.agent(), &[Spec { capability: Capability::ProcExec, scope }], self.facts());
-        let held = self.grants().iter().filter(|grant| grant.capability().family() != Family::Net);
-        let grants = own.ok()?.grants().iter().chain(held).cloned().collect();
+        let grants = own.ok()?.grants().iter().chain(self.grants()).cloned().collect();
         Some(self.with_grants(grants, |sections| {
             sections.env.clear();
             sections.listen.clear();
@@ -85,6 +84,12 @@ impl Policy {
             }
         })
         .limited(|limits| narrow_limits(limits, &to.limits))
+    }
+
+    /// The same authority with limits beside its own; the tighter stands.
+    #[must_use]
+    pub fn within(&self, limits: &Limits) -> Self {
+        self.clone().limited(|own| narrow_limits(own, limits))
     }
 
     /// A requirement below every root under which it is held.

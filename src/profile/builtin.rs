@@ -26,6 +26,8 @@ pub const FILES: &[File] = files! { base:
     "base/shared-hosts.txt",
     "commands/helpers.txt",
     "doctor/install.txt",
+    "hook/clients.txt",
+    "hook/tools.txt",
     "learn/places.txt",
     "mcp/actions.txt",
     "mcp/arguments.txt",

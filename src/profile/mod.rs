@@ -4,6 +4,7 @@
 
 mod builtin;
 mod evaluators;
+mod hook;
 mod hosts;
 mod learn;
 mod mcp;
@@ -18,6 +19,7 @@ mod trust;
 
 pub use builtin::{BUILTIN_AGENTS, FILES, File, RISK_RULES, agent};
 pub use evaluators::{Evaluation, Evaluator, evaluator};
+pub use hook::{HookClient, HookTool, hook_clients, hook_tool};
 pub use hosts::is_public_suffix;
 pub use learn::{KnownPlace, PlaceSort, known_places};
 pub use mcp::{McpAction, McpClient, McpLauncher, McpPreset, mcp_clients, mcp_launchers, mcp_needs};

@@ -4,6 +4,7 @@
 //! went. It leaves to others which acts mean what.
 //! Invariant: an act needs no other program, no shell and no network of its own.
 
+use super::reaching;
 use sbx_platform::attempt;
 use serde_json::{Value, json};
 use std::ffi::{OsStr, OsString};
@@ -63,6 +64,11 @@ const DOINGS: &[(&str, Doing)] = &[
         let listener = TcpListener::bind("127.0.0.1:0")?;
         TcpStream::connect_timeout(&listener.local_addr()?, PATIENCE).map(drop)
     }),
+    ("arrive", |address| reaching::arrive(parsed(address)?)),
+    ("reach", |address| reaching::reach(parsed(address)?)),
+    ("be-found", |address| reaching::be_found(parsed(address)?)),
+    ("ask", |server| reaching::ask(parsed(server)?)),
+    ("request", reaching::request),
     ("terminal", |_| OpenOptions::new().read(true).write(true).open("/dev/ptmx").map(drop)),
     ("process", |process| same_process(process)),
     ("signal", |process| attempt::signal(parsed(process)?)),

@@ -21,7 +21,8 @@ const SCRATCH: &[&str] = &["/tmp", "/proc", "/dev", "/run", "/sys"];
 /// The home inside, one or the other.
 const HOMES: &[&str] = &["/home/sbx", "/run/home"];
 /// Files of the system that a process sees in a version of its own.
-const MADE: &[&str] = &["/etc/passwd", "/etc/group", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
+pub(super) const MADE: &[&str] =
+    &["/etc/passwd", "/etc/group", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
 
 /// Something that was asked for and is not granted.
 #[derive(Clone, Debug)]

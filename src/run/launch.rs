@@ -1,17 +1,20 @@
 //! Runs a permitted command behind the fence and says how it ended.
 
+use super::cancel::Cancel;
 use super::live::Live;
 use super::network::Network;
 use super::record;
 use super::repositories::armed_repositories;
 use crate::audit::{Sink, new_session};
 use crate::decide::{Denial, Permit};
-use crate::plan::{Host, Invocation, LowerError, lower};
+use crate::plan::{Host, Invocation, LowerError, lower, lower_helper};
+use crate::policy::Policy;
 use sbx_platform::door::{Doors, Porter};
 use sbx_platform::plan::Stdio;
 use sbx_platform::report::{Limit, Step};
-use sbx_platform::{Backend, Child, End, Outcome, Pipe, PlatformError};
+use sbx_platform::{Backend, Child, End, Outcome, Pipe, Plan, PlatformError};
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::io;
 use std::sync::Arc;
 
@@ -51,6 +54,9 @@ pub enum RunError {
     /// The network cannot be served.
     #[error("cannot prepare the network")]
     Network(#[source] std::io::Error),
+    /// The program's own file is not where it was.
+    #[error("cannot find the file of sbx itself")]
+    Own(#[source] std::io::Error),
     /// It could not be recorded, and what cannot be recorded is not run.
     #[error("the launch cannot be recorded, so nothing was run")]
     Audit(#[source] std::io::Error),
@@ -80,6 +86,22 @@ pub fn run_on(
     audit: &Arc<dyn Sink>,
     host: &dyn Host,
 ) -> Result<Ran, RunError> {
+    run_until(permit, invocation, backend, audit, host, None)
+}
+
+/// The same, ended early when someone wishes so. With such a wish, or in a program with threads, what is run must be
+/// captured.
+///
+/// # Errors
+/// As for [`run`].
+pub fn run_until(
+    permit: &Permit<'_>,
+    invocation: &Invocation,
+    backend: Option<Backend>,
+    audit: &Arc<dyn Sink>,
+    host: &dyn Host,
+    cancel: Option<&Cancel>,
+) -> Result<Ran, RunError> {
     let id = new_session();
     let agent = permit.policy().agent();
     let mut telling = Telling {
@@ -87,7 +109,7 @@ pub fn run_on(
         told: None,
         network: Network::of(permit.policy(), audit)?,
     };
-    let ran = carry_out(permit, invocation, backend, &mut telling, host);
+    let ran = carry_out(permit, invocation, backend, &mut telling, host, cancel);
     // What did not even begin is told of too.
     let told = telling.told.unwrap_or_else(|| (telling.tell)());
     told.map_err(RunError::Audit)?;
@@ -109,20 +131,40 @@ fn carry_out(
     backend: Option<Backend>,
     telling: &mut Telling<impl FnMut() -> io::Result<()>>,
     host: &dyn Host,
+    cancel: Option<&Cancel>,
 ) -> Result<Ran, RunError> {
     let invocation = invocation.clone().outlet(telling.network.as_ref().map(Network::outlet));
     let lowered = lower(permit, &invocation, host)?;
-    let outcome = match sbx_platform::launch(&lowered.plan, backend, Some(telling)) {
-        // A program with threads has a launcher build the fence; what is captured comes back with the outcome.
-        Err(PlatformError::Threads { .. }) if invocation.stdio == Stdio::Capture => {
-            telling.begun().map_err(RunError::Audit)?;
-            sbx_platform::spawn(&lowered.plan, backend, [Pipe::Inherit; 3], Some(telling))?.wait()?
-        }
-        other => other?,
+    let captured = invocation.stdio == Stdio::Capture;
+    let outcome = match cancel.filter(|_| captured) {
+        Some(cancel) => apart(&lowered.plan, backend, telling, cancel)?,
+        None => match sbx_platform::launch(&lowered.plan, backend, Some(telling)) {
+            // A program with threads has a launcher build the fence; what is captured comes back with the outcome.
+            Err(PlatformError::Threads { .. }) if captured => {
+                apart(&lowered.plan, backend, telling, &Cancel::default())?
+            }
+            other => other?,
+        },
     };
     let warnings = armed_repositories(&outcome.acts);
     let refused = telling.network.as_ref().map(Network::refused).unwrap_or_default();
     Ok(Ran { outcome, remarks: lowered.remarks, warnings, refused })
+}
+
+/// Carries a plan out in a launcher of its own, which has nothing of this process's streams but the way to complain.
+fn apart(
+    plan: &Plan,
+    backend: Option<Backend>,
+    telling: &mut Telling<impl FnMut() -> io::Result<()>>,
+    cancel: &Cancel,
+) -> Result<Outcome, RunError> {
+    telling.begun().map_err(RunError::Audit)?;
+    let mut child = sbx_platform::spawn(plan, backend, [Pipe::New, Pipe::New, Pipe::Inherit], Some(telling))?;
+    cancel.hold(child.leash());
+    drop((child.stdin.take(), child.stdout.take()));
+    let outcome = child.wait();
+    cancel.release();
+    Ok(outcome?)
 }
 
 /// Tells of a launch while its fence is being built, and serves its network.
@@ -182,6 +224,28 @@ pub fn start(
     Ok(Started { child, network, id })
 }
 
+/// Starts this very program behind the agent's file grants, to do what is decided outside, and returns at once.
+///
+/// Its launch is recorded as for [`start`].
+///
+/// # Errors
+/// When the fence cannot be had, it cannot be recorded, or this program is not where it was.
+pub fn start_helper(
+    policy: &Policy,
+    argv: Vec<OsString>,
+    invocation: &Invocation,
+    backend: Option<Backend>,
+    audit: &Arc<dyn Sink>,
+) -> Result<Started, RunError> {
+    let program = std::env::current_exe().and_then(std::fs::canonicalize).map_err(RunError::Own)?;
+    let id = new_session();
+    let told = record::helper(policy, &id, &argv, backend);
+    let lowered = lower_helper(policy, &program, argv, invocation, &Live)?;
+    audit.record(told).map_err(RunError::Audit)?;
+    let child = sbx_platform::spawn(&lowered.plan, backend, [Pipe::New; 3], None)?;
+    Ok(Started { child, network: None, id })
+}
+
 /// Records how a started command ended.
 ///
 /// # Errors
@@ -225,9 +289,12 @@ impl RunError {
         match self {
             Self::Lower(LowerError::NotFound { .. }) => 127,
             Self::Lower(LowerError::NotExecutable(_)) => 126,
-            Self::Lower(_) | Self::Platform(_) | Self::Secret { .. } | Self::Network(_) | Self::Audit(_) => {
-                125
-            }
+            Self::Lower(_)
+            | Self::Platform(_)
+            | Self::Secret { .. }
+            | Self::Network(_)
+            | Self::Own(_)
+            | Self::Audit(_) => 125,
         }
     }
 }

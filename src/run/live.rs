@@ -55,13 +55,28 @@ impl Host for Live {
         if needed.is_empty() && self.system() == System::MacOs {
             return started(program);
         }
-        let usage = |role| if role == Role::Executed { Use::Executed } else { Use::Loaded };
         needed.into_iter().map(|needed| (needed.file, usage(needed.role))).collect()
+    }
+
+    fn named_parts(&self, program: &Path) -> Vec<(PathBuf, PathBuf, Use)> {
+        let needed = sbx_platform::elf::closure(program).unwrap_or_default();
+        if needed.is_empty() {
+            return self
+                .needed(program)
+                .into_iter()
+                .map(|(file, usage)| (file.clone(), file, usage))
+                .collect();
+        }
+        needed.into_iter().map(|needed| (needed.path, needed.file, usage(needed.role))).collect()
     }
 
     fn variable(&self, name: &str) -> Option<OsString> {
         std::env::var_os(name)
     }
+}
+
+fn usage(role: Role) -> Use {
+    if role == Role::Executed { Use::Executed } else { Use::Loaded }
 }
 
 /// The machine as it is, with a caller's environment in place of this process's own.

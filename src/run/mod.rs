@@ -1,11 +1,13 @@
 //! sbx in the live world: who is asking, where, with which configuration, and running what is permitted.
 
 mod acts;
+mod cancel;
 mod explain;
 mod launch;
 mod live;
 mod network;
 mod observe;
+mod reaching;
 mod record;
 mod repositories;
 mod risk;
@@ -16,13 +18,17 @@ pub mod tools;
 mod why;
 
 pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
+pub use cancel::Cancel;
 pub use explain::{Refusal, is_traced, refused};
-pub use launch::{Ran, RunError, Started, exit_status, outcome_json, record_end, run, run_on, start};
+pub use launch::{
+    Ran, RunError, Started, exit_status, outcome_json, record_end, run, run_on, run_until, start,
+    start_helper,
+};
 pub use live::{Live, LiveFor};
-pub use network::Network;
+pub use network::{Network, fetcher};
 pub use observe::{Allowed, ObserveError, REHEARSING, Rehearsed, observe};
 pub use record::{allowed, audit, denied};
 pub use repositories::armed_repositories;
-pub use risk::{RiskLayer, risk_denial};
+pub use risk::{RiskLayer, judge, risk_denial};
 pub use setting::{Agent, Setting, SettingError};
 pub use why::{Attempt, Trial, Verdict, try_out};

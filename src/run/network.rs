@@ -5,7 +5,7 @@ use super::secrets::secrets;
 use crate::audit::Sink;
 use crate::decide::Denial;
 use crate::manifest::Proxy;
-use crate::net::{Gateway, Settings};
+use crate::net::{Fetcher, Gateway, Settings};
 use crate::plan::Outlet;
 use crate::policy::Policy;
 use sbx_platform::door::{Doors, Porter, Way};
@@ -50,16 +50,7 @@ impl Network {
         if !Gateway::is_needed(policy) {
             return Ok(None);
         }
-        if policy.sections().env.iter().any(|rule| rule.inject.is_some()) {
-            sbx_platform::refuse_dumps().map_err(RunError::Network)?;
-        }
-        let secrets = secrets(policy)?;
-        let placeholders =
-            secrets.iter().map(|(name, secret)| (name.clone(), secret.placeholder.clone())).collect();
-        let settings = Settings::default()
-            .sink(audit.clone())
-            .secrets(secrets.into_iter().map(|(_, secret)| secret).collect())
-            .outer_proxy(outer_proxy(policy));
+        let (settings, placeholders) = settings(policy, audit)?;
         let gateway = Gateway::new(policy, settings).map_err(RunError::Network)?;
         let bundle = gateway.trust().map(write_bundle).transpose().map_err(RunError::Network)?;
         Ok(Some(Self { gateway, bundle, placeholders }))
@@ -76,6 +67,30 @@ impl Network {
     pub fn refused(&self) -> Vec<Denial> {
         self.gateway.refused()
     }
+}
+
+/// Requests that sbx makes itself with an agent's authority, its secrets and the caller's proxy.
+///
+/// # Errors
+/// When a secret or the proxy cannot be read.
+pub fn fetcher(policy: &Policy, audit: &Arc<dyn Sink>) -> Result<Fetcher, RunError> {
+    let (settings, _) = settings(policy, audit)?;
+    Fetcher::new(policy, settings).map_err(RunError::Network)
+}
+
+/// What a gateway is made with, and what stands inside for the secrets in it.
+fn settings(policy: &Policy, audit: &Arc<dyn Sink>) -> Result<(Settings, Vec<(String, String)>), RunError> {
+    if policy.sections().env.iter().any(|rule| rule.inject.is_some()) {
+        sbx_platform::refuse_dumps().map_err(RunError::Network)?;
+    }
+    let secrets = secrets(policy)?;
+    let placeholders =
+        secrets.iter().map(|(name, secret)| (name.clone(), secret.placeholder.clone())).collect();
+    let settings = Settings::default()
+        .sink(audit.clone())
+        .secrets(secrets.into_iter().map(|(_, secret)| secret).collect())
+        .outer_proxy(outer_proxy(policy));
+    Ok((settings, placeholders))
 }
 
 impl Porter for Network {

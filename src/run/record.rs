@@ -8,10 +8,11 @@ use super::launch::outcome_json;
 use super::setting::Setting;
 use crate::audit::{Event, Log, new_session};
 use crate::decide::{Denial, Permit, Subject};
-use crate::policy::fingerprint;
+use crate::policy::{Policy, fingerprint};
 use sbx_platform::report::{Act, Verb};
 use sbx_platform::{Backend, End, Outcome};
 use serde_json::{Value, json};
+use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -75,6 +76,19 @@ pub(super) fn launch(permit: &Permit<'_>, id: &str, backend: Option<Backend>) ->
     body["authority"] = json!(fingerprint(permit.policy()));
     body["backend"] = json!(backend.map_or("auto", Backend::name));
     Event::new("launch", permit.policy().agent(), body)
+}
+
+/// That sbx itself is about to work behind an agent's fence, under a name that its end repeats.
+pub(super) fn helper(policy: &Policy, id: &str, argv: &[OsString], backend: Option<Backend>) -> Event {
+    let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
+    let body = json!({
+        "launch": id,
+        "argv": words,
+        "helper": true,
+        "authority": fingerprint(policy),
+        "backend": backend.map_or("auto", Backend::name),
+    });
+    Event::new("launch", policy.agent(), body)
 }
 
 /// How it ended, what held, and which changes were refused.

@@ -5,7 +5,7 @@
 //! Invariant: a rule file or policy that cannot be read refuses; it is never left out.
 
 use super::setting::{Agent, Setting, SettingError};
-use crate::decide::{Denial, Request, Subject};
+use crate::decide::{Decision, Denial, Request, Subject, decide};
 use crate::manifest::{Facts, RiskPolicy, RiskSettings, read_source};
 use crate::policy::Policy;
 use crate::risk::{Assessment, Context, Origin, RuleSet, Scene, assess, assess_argv, prove};
@@ -141,6 +141,20 @@ pub fn risk_denial(policy: &Policy, dir: &Path, request: &Request) -> Result<Opt
     };
     let layer = RiskLayer::with_settings(policy.facts(), settings, cwd.as_deref().unwrap_or(dir))?;
     Ok(layer.deny(policy.agent(), request))
+}
+
+/// What every layer that looks at a request says: the agent's grants, then the danger in what it would run.
+///
+/// # Errors
+/// As for [`risk_denial`].
+pub fn judge<'a>(policy: &'a Policy, dir: &Path, request: &'a Request) -> Result<Decision<'a>, SettingError> {
+    match decide(policy, request) {
+        Decision::Allow(permit) => Ok(match risk_denial(policy, dir, request)? {
+            Some(denial) => Decision::Deny(Box::new(denial)),
+            None => Decision::Allow(permit),
+        }),
+        denied @ Decision::Deny(_) => Ok(denied),
+    }
 }
 
 fn wrong(problems: &[Problem], source: &Source) -> SettingError {

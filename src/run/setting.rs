@@ -75,6 +75,19 @@ impl Setting {
     /// # Errors
     /// When home is unknown, or the configuration is broken.
     pub fn at(cwd: &Path) -> Result<Self, SettingError> {
+        Self::gather(cwd, None)
+    }
+
+    /// The setting of this process, with a project other than the one around the working directory.
+    ///
+    /// # Errors
+    /// As for [`Setting::from_env`].
+    pub fn in_project(project: Option<&Path>) -> Result<Self, SettingError> {
+        let cwd = env::current_dir().map_err(SettingError::Cwd)?;
+        Self::gather(&cwd, project.map(|project| cwd.join(project)))
+    }
+
+    fn gather(cwd: &Path, project: Option<PathBuf>) -> Result<Self, SettingError> {
         let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = absolute("HOME").ok_or(SettingError::Home)?;
         let home = sbx_platform::path::resolve(&home).unwrap_or(home);
@@ -84,7 +97,7 @@ impl Setting {
         };
         let config_dir = own("XDG_CONFIG_HOME", ".config");
         let state_dir = own("XDG_STATE_HOME", ".local/state");
-        let project = project_of(cwd, &home, Path::exists);
+        let project = project.or_else(|| project_of(cwd, &home, Path::exists));
         let facts = Facts::new(home).at(cwd).project(project).config_dir(config_dir).state_dir(state_dir);
         Self::with_facts(facts)
     }

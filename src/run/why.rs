@@ -5,12 +5,15 @@
 //! Invariant: nothing is changed by a trial but for an empty file that is made and taken away again.
 
 use super::acts::{Act, Tried, acting, told};
+use super::explain::MADE;
 use super::live::Live;
-use crate::capability::{Capability, Family};
+use crate::capability::{Capability, Family, Host, Target};
 use crate::decide::{Request, Subject, decide};
-use crate::plan::{Invocation, lower};
+use crate::net::{Gateway, Settings};
+use crate::plan::{Invocation, Outlet, lower};
 use crate::policy::{PlacedScope, Policy};
 use crate::profile::system_view;
+use sbx_platform::door::Porter;
 use sbx_platform::path::within;
 use sbx_platform::plan::Stdio;
 use sbx_platform::{Backend, End, Enforcement, Guarantee, Plan};
@@ -86,7 +89,7 @@ pub fn try_out(policy: &Policy, request: &Request, backend: Option<Backend>) -> 
     match ground.launch(policy, request, &chosen.act, backend) {
         Err(why) => Trial::Untried(why),
         Ok((tried, enforcement, plan, remarks)) => {
-            if chosen.leaves_a_file && tried.error.is_none() {
+            if chosen.leaves == Leaves::File && tried.error.is_none() {
                 let _ = fs::remove_file(&chosen.act.object);
             }
             let verdict = compare(policy, request, &chosen, tried.error.is_none(), &remarks);
@@ -106,17 +109,28 @@ struct Chosen {
     act: Act,
     /// The same question about the very path that is tried, where that is another.
     about: Option<Request>,
-    leaves_a_file: bool,
+    leaves: Leaves,
+}
+
+/// What is left of a trial where it goes through.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaves {
+    /// Nothing, so that it can be tried without a fence too.
+    Unchanged,
+    /// A file, which is taken away again.
+    File,
+    /// Nothing, and only inside, where a gateway answers.
+    Nothing,
 }
 
 impl Chosen {
     fn plain(name: &'static str, path: &Path) -> Self {
-        Self { act: Act::new(name, path), about: None, leaves_a_file: false }
+        Self { act: Act::new(name, path), about: None, leaves: Leaves::Unchanged }
     }
 
     /// What stops the user, without any fence.
     fn outside(&self) -> Option<std::io::Error> {
-        if self.leaves_a_file { None } else { self.act.here().err() }
+        if self.leaves == Leaves::Unchanged { self.act.here().err() } else { None }
     }
 }
 
@@ -132,13 +146,30 @@ fn act_for(request: &Request) -> Result<Chosen, String> {
             let shell = ["/bin/bash", "/bin/sh"].into_iter().map(Path::new).find(|shell| shell.exists());
             Ok(Chosen::plain("may-execute", shell.ok_or("there is no shell here")?))
         }
-        Subject::Host { .. } => {
-            Err("it would send something to that host; try it with `sbx exec`".to_owned())
+        Subject::Host { target, refused_method: None, .. } => {
+            let target = target.as_ref().map_err(|error| format!("that is no host: {error}"))?;
+            Ok(act_against(request.capability(), target))
         }
+        Subject::Host { refused_method: Some(method), .. } => Err(format!("no verb is for {method}")),
         Subject::Record { .. } | Subject::Agent { .. } => {
             Err("records are held by sbx itself, not by the kernel".to_owned())
         }
     }
+}
+
+/// A request that a gateway only judges: it says yes or no, and nothing is dialled.
+fn act_against(capability: Capability, target: &Target) -> Chosen {
+    const HTTPS: u16 = 443;
+    let port = target.port.unwrap_or(HTTPS);
+    let target = Target { host: target.host.clone(), port: Some(port) };
+    let method = match capability {
+        Capability::NetPost => "POST",
+        Capability::NetPut => "PUT",
+        Capability::NetDelete => "DELETE",
+        _ => "GET",
+    };
+    let act = Act::new("request", format!("{method} {target}"));
+    Chosen { act, about: Some(Request::target(capability, Ok(target))), leaves: Leaves::Nothing }
 }
 
 fn act_on(capability: Capability, target: &Path) -> Result<Chosen, String> {
@@ -161,7 +192,7 @@ fn act_on(capability: Capability, target: &Path) -> Result<Chosen, String> {
                 return Err(format!("the directory of {} does not exist", target.display()));
             }
             let about = inside.then(|| Request::path(Capability::FsWrite, &path));
-            Ok(Chosen { act: Act::new("create", path), about, leaves_a_file: true })
+            Ok(Chosen { act: Act::new("create", path), about, leaves: Leaves::File })
         }
         _ => Err(missing()),
     }
@@ -197,12 +228,31 @@ fn compare(policy: &Policy, request: &Request, chosen: &Chosen, done: bool, rema
             "the grant names this very path: the kernel opens what is below it, but the name itself lies in the directory above"
                 .to_owned(),
         ),
+        (false, Family::Net) if is_granted_by_another_name(policy, request) => Verdict::Expected(
+            "inside, `localhost` and this machine's own addresses are one, and a grant for any of them opens the service"
+                .to_owned(),
+        ),
         (false, _) if reads && shown => {
             Verdict::Expected("every process is shown this part of the system, read-only".to_owned())
+        }
+        (false, _) if reads && MADE.iter().any(|made| path == Path::new(made)) => {
+            Verdict::Expected("every process has such a file, which tells of nobody but itself where one can be made".to_owned())
         }
         (false, _) if scratch => Verdict::Expected("behind the fence that is private scratch".to_owned()),
         _ => Verdict::Differ,
     }
+}
+
+/// Whether this machine is meant, and may be reached under another of its names.
+fn is_granted_by_another_name(policy: &Policy, request: &Request) -> bool {
+    let Subject::Host { target: Ok(target), .. } = request.subject() else { return false };
+    let names = ["localhost", "127.0.0.1", "::1"].map(Host::parse);
+    let own = names.iter().flatten().any(|name| *name == target.host);
+    let may = |host: &Host| {
+        let target = Target { host: host.clone(), port: target.port };
+        decide(policy, &Request::target(request.capability(), Ok(target))).is_allowed()
+    };
+    own && names.iter().flatten().any(may)
 }
 
 /// Whether a grant is for this very path, rather than for something above it.
@@ -245,9 +295,18 @@ impl Ground {
         // What this machine cannot hold is told, and does not keep the rest from being tried.
         let all = Guarantee::ALL.iter().map(|guarantee| guarantee.name().to_owned()).collect();
         let invocation = Invocation::new(sbx_platform::ids()).stdio(Stdio::Capture).accepting(all);
+        let mut gateway = match act.name {
+            "request" if Gateway::is_needed(&policy) => {
+                let judging = Gateway::new(&policy, Settings::default().only_judging());
+                Some(judging.map_err(|error| error.to_string())?)
+            }
+            _ => None,
+        };
+        let invocation = invocation.outlet(gateway.as_ref().map(|_| Outlet::default()));
         let lowered = lower(&permit, &invocation, &Live).map_err(|error| error.to_string())?;
+        let porter = gateway.as_mut().map(|gateway| gateway as &mut dyn Porter);
         let outcome =
-            sbx_platform::launch(&lowered.plan, backend, None).map_err(|error| error.to_string())?;
+            sbx_platform::launch(&lowered.plan, backend, porter).map_err(|error| error.to_string())?;
         if let End::Setup(failure) = &outcome.end {
             return Err(format!("the fence could not be built: {failure}"));
         }

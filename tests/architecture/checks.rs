@@ -11,7 +11,8 @@ const LEVELS: &[&[&str]] = &[
     &["decide", "tool", "risk"],
     &["plan", "audit"],
     &["run", "net", "learn", "doctor", "report"],
-    &["mcp", "cli"],
+    &["hands"],
+    &["mcp", "hook", "cli"],
 ];
 
 /// Files that are one long table, by name.

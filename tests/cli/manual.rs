@@ -67,6 +67,9 @@ fn the_short_help_is_one_screen() {
           explain         Show the narrowing chain and what is left, as a receipt
           risk            Say what could go wrong with a shell text
           why             Ask whether an agent may do something, and try it in its sandbox
+          fs              Do an agent's file operations behind its fence
+          http            Make an HTTP request with an agent's authority
+          records         Read and change the store of records with an agent's authority
           doctor          Find out what works here, what does not, and what to do about it
           audit           Show, count and verify what happened
           report          Show what agents may do, what they did and what changed, as a page or as text
@@ -74,6 +77,7 @@ fn the_short_help_is_one_screen() {
           tools           Name commands with checked values, and run them or leave them running
           provider-tools  Show what an agent may be given on the model provider's side
           mcp             Stand between clients and servers of the Model Context Protocol
+          hook            Answer clients that ask before a tool runs
           schema          Print JSON Schemas of what sbx reads and writes
           completions     Print shell completions
           man             Print the manual

@@ -36,6 +36,30 @@ fn a_server_is_added_to_a_client_with_its_comments_kept() {
 }
 
 #[test]
+fn without_a_server_sbx_itself_is_added_and_never_wrapped() {
+    let env = TestEnv::new();
+    let install = "sbx mcp install --client codex --agent scout";
+    expect![[r#"
+        [mcp_servers.sbx]
+        command = "sbx"
+        args = ["mcp", "serve", "--agent", "scout"]
+        [exit 0]
+    "#]]
+    .assert_eq(&env.sh(&format!("{install} --print | sed 's|\"/[^\"]*/sbx\"|\"sbx\"|'")));
+    expect![[r#"
+        [stderr]
+        sbx: added
+        [HOME]/.codex/config.toml written
+        sbx: same
+        [HOME]/.codex/config.toml is as it was
+        sbx: skipped: it is sbx itself, which fences every call
+        [HOME]/.codex/config.toml is as it was
+        [exit 0]
+    "#]]
+    .assert_eq(&env.sh(&format!("{install}; {install}; {install} --wrap-existing")));
+}
+
+#[test]
 fn what_cannot_be_installed_is_said() {
     let env = TestEnv::new();
     env.write("project/.vscode/mcp.json", "{\"servers\": {\"a\": 1,}, oops}\n");

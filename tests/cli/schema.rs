@@ -31,11 +31,13 @@ const KINDS: &[&str] = &[
     "provider-tools",
     "mcp-pins",
     "mcp-install",
+    "hook-install",
     "tools",
     "tool-problems",
     "tool-run",
     "tool-status",
     "tool-session",
+    "operation",
 ];
 
 fn schema(env: &TestEnv, kind: &str) -> Value {
@@ -264,6 +266,13 @@ fn every_json_answer_fits_its_schema() {
         ("tool-session", &["tools", "status", "--session", "schema"]),
         ("tool-status", &["tools", "stop", "--session", "schema", "wait"]),
         ("tool-status", &["tools", "stop", "--session", "schema", "wait"]),
+        ("operation", &["fs", "list", "-a", "scout", "."]),
+        ("operation", &["fs", "read", "-a", "scout", "bad.yml"]),
+        ("operation", &["fs", "read", "-a", "scout", "missing"]),
+        ("operation", &["fs", "delete", "-a", "scout", "bad.yml"]),
+        ("operation", &["fs", "search", "-a", "scout", "echo"]),
+        ("operation", &["http", "-a", "scout", "GET", "http://host.example/"]),
+        ("operation", &["records", "list", "-a", "scout"]),
         ("doctor", &["doctor"]),
         ("why", &["why", "--agent", "scout", "fs.read", "."]),
         ("why", &["why", "--agent", "scout", "fs.write", "x"]),
@@ -294,6 +303,8 @@ fn an_installation_answers_by_its_schema() {
         "x",
     ]);
     check(&schema(&env, "mcp-install"), &answer, true);
+    let answer = env.json(&["hook", "install", "--client", "cursor", "--agent", "scout", "--json"]);
+    check(&schema(&env, "hook-install"), &answer, true);
     env.write("project/server.py", "import sys,json\nfor l in sys.stdin:\n m=json.loads(l)\n if 'id' in m: print(json.dumps({'jsonrpc':'2.0','id':m['id'],'result':{'tools':[{'name':'a'}]}}),flush=True)\n");
     let answer = env.json(&["--json", "mcp", "pin", "--agent", "builder", "--", "python3", "server.py"]);
     check(&schema(&env, "mcp-pins"), &answer, true);

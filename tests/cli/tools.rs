@@ -281,6 +281,42 @@ fn a_session_holds_its_processes_and_its_directory() {
     assert!(!session_dirs(&env).exists());
 }
 
+/// What each backend has to be let off before it takes the record of these tests.
+const BACKENDS: [(&str, &str); 3] = [
+    ("native", ""),
+    ("bwrap", "exec-only,teardown-killed"),
+    (
+        "landlock",
+        "fs-hidden,fs-metadata,loopback,terminals,pid-hidden,private-tmp,exec-only,pids-limit,teardown-killed",
+    ),
+];
+
+#[test]
+fn tools_run_and_stay_behind_every_backend() {
+    for (backend, accepted) in BACKENDS {
+        let env = world();
+        let behind = |verb: &str, rest: &[&str]| {
+            let mut words = vec!["--json", "tools", verb, "-a", "w", "--session", "s", "--backend", backend];
+            let let_off = format!("--allow-degraded={accepted}");
+            words.extend(Some(let_off.as_str()).filter(|_| !accepted.is_empty()));
+            words.extend(rest);
+            env.json(&words)
+        };
+        let ran = behind("run", &["greet", "who=$(id); you"]);
+        assert_eq!(ran["stdout"], "hello $(id); you\n", "{backend}: {ran}");
+        let slow = behind("run", &["slow"]);
+        assert_eq!(slow["code"], "limit_exceeded", "{backend}: {slow}");
+        assert!(!runs(&env, "303") && !runs(&env, "304"), "{backend}");
+        let kept = [behind("run", &["keep", "word=a"]), behind("run", &["keep", "word=b"])];
+        assert_eq!(kept[1]["stdout"], "a\n", "{backend}: {kept:?}");
+        let started = behind("start", &["daemon"]);
+        assert_eq!(started["running"], true, "{backend}: {started}");
+        soon("its daemon runs", || runs(&env, "301"));
+        env.sbx(&["tools", "stop", "--session", "s", "--all"]);
+        soon("all of it ends", || !runs(&env, "301") && !runs(&env, "302"));
+    }
+}
+
 /// Where the session's state was.
 fn session_dirs(env: &TestEnv) -> std::path::PathBuf {
     env.home().with_file_name("run").join("sbx/sessions/s")

@@ -52,6 +52,23 @@ fn what_is_promised_here_is_held_against_every_attack() {
     {
         assert_eq!(state(&report, "native", guarantee), "held", "{guarantee}");
     }
+    for (name, way, names) in [
+        ("native", "redirected", "held"),
+        ("bwrap", "redirected", "held"),
+        ("landlock", "on-behalf", "missing"),
+    ] {
+        assert_eq!(backend(&report, name)["network"], way);
+        for (guarantee, state_of) in
+            [("net-hosts", "held"), ("net-ports", "held"), ("net-names", names), ("net-listen", names)]
+        {
+            assert_eq!(state(&report, name, guarantee), state_of, "{name} {guarantee}");
+        }
+    }
+    let findings = report["findings"].as_array().expect("findings");
+    let told = findings.iter().filter_map(|finding| finding["message"].as_str());
+    assert!(
+        told.into_iter().any(|message| message.contains("dig, static programs in Go or built with musl"))
+    );
     assert_eq!(env.files(), Vec::<String>::new(), "nothing is left behind");
 }
 
@@ -63,6 +80,29 @@ fn without_a_fence_the_attacks_go_through() {
     let socket = env.project().join("socket");
     let _socket = std::os::unix::net::UnixListener::bind(&socket).expect("a socket");
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    port.set_nonblocking(true).expect("a listener");
+    let answering = port.try_clone().expect("a listener");
+    let names = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let (at, asked) = (
+        port.local_addr().expect("an address").to_string(),
+        names.local_addr().expect("an address").to_string(),
+    );
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    std::thread::spawn(move || {
+        loop {
+            if let Ok((mut stream, _)) = answering.accept() {
+                let _ = std::io::Write::write_all(&mut stream, b"here");
+            }
+            let _ = std::net::TcpStream::connect(free);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    });
+    std::thread::spawn(move || {
+        let mut room = [0; 512];
+        while let Ok((length, from)) = names.recv_from(&mut room) {
+            let _ = names.send_to(&room[..length], from);
+        }
+    });
     let own = std::process::id().to_string();
     let began = sbx::run::process_began(&own).expect("a moment");
     let acts = [
@@ -74,6 +114,10 @@ fn without_a_fence_the_attacks_go_through() {
         Act::new("create", env.project().join("new")),
         Act::new("exec", "/bin/true"),
         Act::connect(port.local_addr().expect("an address")),
+        Act::new("arrive", &at),
+        Act::new("reach", &at),
+        Act::new("ask", &asked),
+        Act::new("be-found", free.to_string()),
         Act::new("socket", &socket),
         Act::new("process", format!("{own}:{began}")),
         Act::new("signal", &own),
@@ -118,6 +162,13 @@ fn weaker_machines_are_described_as_they_are() {
         ("held".into(), "missing".into())
     );
     assert!(codes(&closed).contains(&"degraded") && closed["level"] == "warning", "{closed:#}");
+    let bare = doctor(&env, &[("SBX_TEST_NO_RULES", "1")]);
+    assert_eq!(backend(&bare, "native")["network"], "per-port");
+    assert_eq!(
+        (state(&bare, "native", "net-ports"), state(&bare, "native", "net-names")),
+        ("missing".into(), "held".into())
+    );
+    assert!(!codes(&bare).contains(&"broken"), "{bare:#}");
     let nothing = [("SBX_TEST_NO_NAMESPACES", "1"), ("SBX_TEST_NO_BWRAP", "1"), ("SBX_TEST_LANDLOCK", "0")];
     let nothing = doctor(&env, &nothing);
     assert!(codes(&nothing).contains(&"no-backend") && nothing["level"] == "error", "{nothing:#}");
@@ -176,4 +227,65 @@ fn another_sbx_on_the_way_and_a_broken_log_are_told() {
     let report = doctor(&env, &[("PATH", &path)]);
     let codes = codes(&report);
     assert!(codes.contains(&"other-sbx") && codes.contains(&"audit-broken"), "{codes:?}");
+}
+
+#[test]
+fn what_clients_are_told_of_sbx_is_examined() {
+    let env = TestEnv::new();
+    let own = program().canonicalize().expect("the program").display().to_string();
+    env.write(
+        "home/.claude/settings.json",
+        r#"{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "sbx", "args": ["hook", "claude-code", "--agent", "builder"]}]}]}}"#,
+    );
+    env.write(
+        "home/.codex/hooks.json",
+        r#"{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "/gone/sbx hook codex --agent nobody"}]}]}}"#,
+    );
+    env.write(
+        "home/.cursor/hooks.json",
+        format!(r#"{{"hooks": {{"preToolUse": [{{"command": "{own} hook cursor --agent builder", "failClosed": true}}]}}}}"#),
+    );
+    env.write(
+        "home/.cursor/mcp.json",
+        format!(
+            r#"{{"mcpServers": {{
+                "bare": {{"command": "npx", "args": ["-y", "x"]}},
+                "loose": {{"command": "{own}", "args": ["mcp", "wrap", "--agent", "builder", "--", "npx", "-y", "@a/x"]}},
+                "tight": {{"command": "{own}", "args": ["mcp", "wrap", "--agent", "builder", "--", "npx", "-y", "@a/x@1.2.3"]}},
+                "remote": {{"url": "https://a.example"}}
+            }}}}"#
+        ),
+    );
+    env.write("project/.mcp.json", "{oops");
+    let other = env.write("other/sbx", "#!/bin/sh\n");
+    std::fs::set_permissions(&other, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    env.write(
+        "home/.gemini/settings.json",
+        format!(r#"{{"hooks": {{"BeforeTool": [{{"hooks": [{{"command": "{} hook gemini --agent builder"}}]}}]}}}}"#, other.display()),
+    );
+    let report = doctor(&env, &[]);
+    let found: Vec<(&str, &str, bool)> = report["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .filter(|finding| finding["area"] == "clients")
+        .map(|finding| {
+            let text = |key: &str| finding[key].as_str().unwrap_or_default();
+            (text("code"), text("level"), text("message").contains("cursor"))
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("client-file", "note", false),
+            ("server-unfenced", "note", true),
+            ("server-unpinned", "warning", true),
+            ("client-by-name", "warning", false),
+            ("hook-fails-open", "warning", false),
+            ("client-missing", "warning", false),
+            ("client-agent", "warning", false),
+            ("client-other-sbx", "warning", false),
+        ],
+        "{report:#}"
+    );
 }

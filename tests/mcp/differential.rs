@@ -1,15 +1,15 @@
 //! Whatever any reader takes for a denied call never gets through the gate.
 //!
 //! Lines are made from calls by tricks, one upon another. What the gate lets through is read by serde_json, by
-//! readers that take the first or the last of equal keys with or without case, and by Python and Node where they
-//! are installed, each with every idea of where a line ends.
+//! readers that take the first or the last of equal keys with or without case, and by Python and Node,
+//! each with every idea of where a line ends.
 
 use crate::gate::gate;
+use crate::readers::runs_denied;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use sbx::mcp::Passage;
-use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 
@@ -84,110 +84,6 @@ fn lines() -> impl Strategy<Value = String> {
     })
 }
 
-/// What a line is to readers with other ideas of where lines end.
-fn pieces(passed: &str) -> Vec<String> {
-    let ends: [&[char]; 4] = [
-        &['\n'],
-        &['\n', '\r'],
-        &['\n', '\r', '\u{2028}', '\u{2029}'],
-        &['\n', '\r', '\u{85}', '\u{b}', '\u{c}', '\u{2028}', '\u{2029}'],
-    ];
-    let split = |ends: &[char]| passed.split(ends).map(str::to_owned).collect::<Vec<_>>();
-    let mut all: Vec<String> = ends.iter().flat_map(|ends| split(ends)).collect();
-    all.extend(all.clone().iter().map(|piece| piece.trim_start_matches('\u{feff}').to_owned()));
-    all
-}
-
-/// A careless reader: takes the first or the last of equal keys, with or without case, stops keys at NUL.
-#[derive(Clone, Copy, Debug)]
-struct Reader {
-    last: bool,
-    folds: bool,
-}
-
-/// Keeps every member of every map, in order.
-#[derive(Debug)]
-enum All {
-    Map(Vec<(String, All)>),
-    List(Vec<All>),
-    Text(String),
-    Other,
-}
-
-impl<'de> serde::Deserialize<'de> for All {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-        impl<'de> serde::de::Visitor<'de> for Visitor {
-            type Value = All;
-            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str("anything")
-            }
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<All, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(All::Map(members))
-            }
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<All, A::Error> {
-                let mut items = Vec::new();
-                while let Some(item) = seq.next_element()? {
-                    items.push(item);
-                }
-                Ok(All::List(items))
-            }
-            fn visit_str<E>(self, text: &str) -> Result<All, E> {
-                Ok(All::Text(text.to_owned()))
-            }
-            fn visit_bool<E>(self, _: bool) -> Result<All, E> {
-                Ok(All::Other)
-            }
-            fn visit_i64<E>(self, _: i64) -> Result<All, E> {
-                Ok(All::Other)
-            }
-            fn visit_u64<E>(self, _: u64) -> Result<All, E> {
-                Ok(All::Other)
-            }
-            fn visit_f64<E>(self, _: f64) -> Result<All, E> {
-                Ok(All::Other)
-            }
-            fn visit_unit<E>(self) -> Result<All, E> {
-                Ok(All::Other)
-            }
-        }
-        deserializer.deserialize_any(Visitor)
-    }
-}
-
-impl Reader {
-    fn get<'v>(self, value: &'v All, wanted: &str) -> Option<&'v All> {
-        let All::Map(members) = value else { return None };
-        let fits = |(key, _): &&(String, All)| {
-            let key = key.split('\0').next().unwrap_or_default();
-            if self.folds { key.replace('\u{17f}', "s").eq_ignore_ascii_case(wanted) } else { key == wanted }
-        };
-        let mut found = members.iter().filter(fits);
-        if self.last { found.next_back() } else { found.next() }.map(|(_, value)| value)
-    }
-
-    fn runs_evil(self, value: &All) -> bool {
-        let text = |value: Option<&All>| match value {
-            Some(All::Text(text)) => text.split('\0').next().unwrap_or_default().to_owned(),
-            _ => String::new(),
-        };
-        match value {
-            // A reader of the years in which batches were legal.
-            All::List(items) => items.iter().any(|item| self.runs_evil(item)),
-            All::Map(_) => {
-                let params = self.get(value, "params");
-                text(self.get(value, "method")) == "tools/call"
-                    && text(params.and_then(|params| self.get(params, "name"))) == "evil"
-            }
-            All::Text(_) | All::Other => false,
-        }
-    }
-}
-
 /// A reader in another language: gets a text as a JSON string, answers `evil` or `fine`.
 struct Foreign(Child, BufReader<std::process::ChildStdout>);
 
@@ -217,11 +113,12 @@ require("readline").createInterface({ input: process.stdin }).on("line", (line) 
 "#;
 
 impl Foreign {
-    fn start(program: &str, args: &[&str]) -> Option<Self> {
+    fn start(program: &str, args: &[&str]) -> Self {
         let child = Command::new(program).args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
-        let mut child = child.ok()?;
-        let out = BufReader::new(child.stdout.take()?);
-        Some(Self(child, out))
+        let mut child =
+            child.unwrap_or_else(|error| unreachable!("{program} is needed for this test: {error}"));
+        let out = BufReader::new(child.stdout.take().expect("a pipe"));
+        Self(child, out)
     }
 
     fn runs_evil(&mut self, text: &str) -> bool {
@@ -263,19 +160,6 @@ fn passed(line: &str) -> Option<String> {
     }
 }
 
-fn runs_evil_here(text: &str) -> bool {
-    let readers = [(false, false), (false, true), (true, false), (true, true)];
-    pieces(text).iter().any(|piece| {
-        let by_value = serde_json::from_str::<Value>(piece)
-            .is_ok_and(|value| value["method"] == "tools/call" && value["params"]["name"] == "evil");
-        let all = serde_json::from_str::<All>(piece);
-        by_value
-            || all.is_ok_and(|all| {
-                readers.iter().any(|(last, folds)| Reader { last: *last, folds: *folds }.runs_evil(&all))
-            })
-    })
-}
-
 #[test]
 fn the_readers_would_notice() {
     let evil = [
@@ -286,21 +170,14 @@ fn the_readers_would_notice() {
         "{\"x\":\"\u{2028}{\"method\":\"tools/call\",\"params\":{\"name\":\"evil\"}}\u{2028}\"}",
     ];
     for text in evil {
-        assert!(runs_evil_here(text), "{text}");
+        assert!(runs_denied(text), "{text}");
     }
-    assert!(!runs_evil_here(r#"{"method":"tools/call","params":{"name":"good"}}"#));
+    assert!(!runs_denied(r#"{"method":"tools/call","params":{"name":"good"}}"#));
 }
 
 #[test]
 fn no_reader_takes_what_passes_for_a_denied_call() {
-    let mut foreign: Vec<Foreign> =
-        [Foreign::start("python3", &["-c", PYTHON]), Foreign::start("node", &["-e", NODE])]
-            .into_iter()
-            .flatten()
-            .collect();
-    if foreign.len() < 2 {
-        let _ = writeln!(std::io::stderr(), "only {} of Python and Node are here to read", foreign.len());
-    }
+    let mut foreign = [Foreign::start("python3", &["-c", PYTHON]), Foreign::start("node", &["-e", NODE])];
     for reader in &mut foreign {
         assert!(reader.runs_evil(r#"{"method":"ping","method":"tools/call","params":{"name":"evil"}}"#));
     }
@@ -310,7 +187,7 @@ fn no_reader_takes_what_passes_for_a_denied_call() {
     let result = runner.run(&lines(), |line| {
         // The closure must be callable again; what it counts is only looked at afterwards.
         let Some(text) = passed(&line) else { return Ok(()) };
-        prop_assert!(!runs_evil_here(&text), "{line:?} passes as {text:?}");
+        prop_assert!(!runs_denied(&text), "{line:?} passes as {text:?}");
         Ok(())
     });
     assert!(result.is_ok(), "{result:?}");

@@ -261,6 +261,9 @@ fn what_was_refused_meanwhile_is_on_the_result() {
     let answer = br#"{"result":{"content":[],"_meta":{"a":1.0}},"jsonrpc":"2.0","id":4}"#;
     let wanted = r#"{"jsonrpc":"2.0","id":4,"result":{"content":[],"_meta":{"a":1.0,"sbx/refused":[{"host":"b.example"}]}}}"#;
     assert_eq!(gate.from_server(answer), Passage::Instead(format!("{wanted}\n")));
+    // The call was recorded before it was made; its end goes to the log with the next event, or soon.
+    assert_eq!(kept.events.lock().unwrap().len(), 1);
+    gate.settle();
     let events = kept.events.lock().unwrap();
     assert_eq!(events.last().unwrap().body["refused"], json!([{ "host": "b.example" }]));
 }

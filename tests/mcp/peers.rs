@@ -1,22 +1,10 @@
 //! Real clients and servers, direct and wrapped: the same but for what policy changes.
 
+use crate::server::peers;
 use crate::support::{TestEnv, source_dir};
 use serde_json::{Value, json};
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// Where `scripts/test` has put the peers; without them these tests say what they did not do.
-fn peers() -> Option<PathBuf> {
-    let dir = std::env::var_os("SBX_TEST_MCP").map(PathBuf::from).filter(|dir| dir.is_dir());
-    if dir.is_none() {
-        let _ = writeln!(
-            std::io::stderr(),
-            "NOT RUN: there are no MCP peers; `scripts/test install_mcp_peers` installs them, SBX_TEST_MCP names where"
-        );
-    }
-    dir
-}
 
 /// A server, the calls that are tried on it, and what an agent needs to run it.
 struct Case {

@@ -3,12 +3,28 @@
 use crate::support::TestEnv;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// How long a test waits for something that should be there at once.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
+
+/// Where `scripts/test` has put real clients and servers. That there are none is a failure, unless it was said before.
+pub(crate) fn peers() -> Option<PathBuf> {
+    if std::env::var_os("SBX_TEST_WITHOUT_MCP_PEERS").is_some() {
+        return None;
+    }
+    let dir = std::env::var_os("SBX_TEST_MCP").map_or_else(|| PathBuf::from("/opt/sbx-mcp"), PathBuf::from);
+    assert!(
+        dir.join("py/bin/python").exists() && dir.join("npm/node_modules").is_dir(),
+        "there are no MCP peers at {}: `scripts/test install_mcp_peers` installs them, SBX_TEST_MCP names where; \
+         with SBX_TEST_WITHOUT_MCP_PEERS=1 these tests are left out",
+        dir.display()
+    );
+    Some(dir)
+}
 
 /// A server of the old era, in Python, which every test machine has.
 pub(crate) const SERVER: &str = r#"

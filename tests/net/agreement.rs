@@ -1,7 +1,7 @@
 //! What `decide` says and what an origin received are the same, for random grants and requests.
 
 use crate::origin::{Origin, Speaks};
-use crate::world::{World, certificate};
+use crate::world::{World, issue};
 use sbx::capability::Spec;
 use sbx::{Facts, Policy, Request, decide};
 
@@ -29,12 +29,12 @@ const VERBS: &[&str] = &["net.get", "net.post", "net.put", "net.delete"];
 fn decide_and_the_origin_agree() {
     let mut dice = Dice(20);
     let world = World::new();
-    let (config, pem) = certificate(HOSTS);
-    world.write("ws/origin.pem", pem);
+    let issued = issue(HOSTS);
+    world.write("ws/origin.pem", &issued.root);
     let origins = [
         ("http", Origin::start("127.0.0.2", Speaks::Http)),
         ("http", Origin::start("127.0.0.2", Speaks::Http)),
-        ("https", Origin::start("127.0.0.2", Speaks::Https(config))),
+        ("https", Origin::start("127.0.0.2", Speaks::Https(issued.config))),
     ];
     world.resolve(&HOSTS.iter().map(|host| format!("{host} 127.0.0.2 public\n")).collect::<String>());
     for round in 0..8 {

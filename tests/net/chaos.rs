@@ -1,6 +1,7 @@
 //! Origins that misbehave, and a supervisor that dies.
 
-use crate::world::World;
+use crate::origin::{Origin, Speaks};
+use crate::world::{Ran, Running, World, issue};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -117,15 +118,8 @@ fn a_refused_upload_can_read_why() {
     assert!(world.http.take().is_empty());
 }
 
-#[test]
-fn a_body_of_two_gigabytes_passes_in_little_memory() {
-    let world = World::new();
-    let running = world.start(
-        "net.get: {hosts: [\"api.test\"]}",
-        "",
-        "curl -s http://api.test:{http}/big/2147483648 | wc -c",
-        &[],
-    );
+/// The most memory that a supervisor had while its command ran, in kilobytes, and what the command gave.
+fn peak_of(running: Running) -> (u64, Ran) {
     let status = format!("/proc/{}/status", running.id());
     let mut peak = 0;
     while let Ok(text) = std::fs::read_to_string(&status) {
@@ -136,8 +130,65 @@ fn a_body_of_two_gigabytes_passes_in_little_memory() {
         peak = peak.max(size);
         std::thread::sleep(Duration::from_millis(20));
     }
-    let ran = running.finish();
+    (peak, running.finish())
+}
+
+#[test]
+fn a_body_of_two_gigabytes_passes_in_little_memory() {
+    let world = World::new();
+    let running = world.start(
+        "net.get: {hosts: [\"api.test\"]}",
+        "",
+        "curl -s http://api.test:{http}/big/2147483648 | wc -c",
+        &[],
+    );
+    let (peak, ran) = peak_of(running);
     assert_eq!(ran.stdout, "2147483648\n", "{ran:?}");
+    assert!(peak > 0 && peak < 200_000, "{peak} kB");
+}
+
+/// A host that has only addresses of the newer family is reached by programs that see only the older inside, and an
+/// address that does not answer is passed over.
+#[test]
+fn an_origin_with_ipv6_only_is_reached() {
+    let issued = issue(&["six.test", "both.test"]);
+    let [plain, secure] =
+        [Speaks::Http, Speaks::Https(issued.config)].map(|speaks| Origin::start("::1", speaks));
+    for backend in ["native", "bwrap", "landlock"] {
+        let world = World::new().backend(backend);
+        world.write("ws/origin.pem", &issued.root);
+        world.resolve(
+            "six.test ::1 public\nboth.test 127.0.0.3 public\nboth.test ::1 public\nother.test ::1 public\n",
+        );
+        let (http, https) = (plain.port(), secure.port());
+        let grants = format!(
+            "net.get: {{hosts: [\"six.test:{http}\", \"six.test:{https}\", \"both.test:{http}\", \"[::1]:{http}\"]}}"
+        );
+        let script = format!(
+            "for u in http://six.test:{http} https://six.test:{https} http://both.test:{http} http://[::1]:{http} \
+             http://other.test:{http} http://[::1]:{https}; do curl -s -m 10 --noproxy '*' -o /dev/null -w '%{{http_code}} ' $u/; done"
+        );
+        let ran = world.run(&grants, &script);
+        assert_eq!(ran.stdout, "200 200 200 200 000 000 ", "{backend} {ran:?}");
+        let seen: Vec<String> = plain.take().into_iter().chain(secure.take()).map(|seen| seen.host).collect();
+        assert_eq!(seen.len(), 4, "{backend} {seen:?}");
+    }
+}
+
+/// Bodies up and down through TLS that is opened, by both protocols, in little memory.
+#[test]
+fn large_bodies_pass_both_ways_when_inspected() {
+    const SIZE: u64 = 256 << 20;
+    let world = World::new();
+    let hosts = "{hosts: [\"api.test:$HTTPS\"]}";
+    let script = format!(
+        "for v in --http1.1 --http2; do curl -s $v https://api.test:{{https}}/big/{SIZE} | wc -c; \
+         head -c {SIZE} /dev/zero | curl -s $v -T - https://api.test:{{https}}/up; done"
+    );
+    let running = world.start(&format!("net.get: {hosts}\nnet.put: {hosts}"), "", &script, &[]);
+    let (peak, ran) = peak_of(running);
+    let up = world.fill(&format!("PUT /up api.test:{{https}} {SIZE}\n"));
+    assert_eq!(ran.stdout, format!("{SIZE}\n{up}").repeat(2), "{ran:?}");
     assert!(peak > 0 && peak < 200_000, "{peak} kB");
 }
 

@@ -71,6 +71,29 @@ curl -s -m 5 -o /dev/null -w \"$h %{http_code}\\n\" -x $SBX_PROXY http://$h:{htt
 }
 
 #[test]
+fn names_can_be_asked_of_any_server() {
+    let script = format!(
+        "{ASK}{}",
+        r#"
+for server in ("127.0.0.1", "127.0.0.53", "8.8.8.8", "10.1.2.3", "::1", "fd00::1", "2001:4860:4860::8888"):
+    family = socket.AF_INET6 if ":" in server else socket.AF_INET
+    s = socket.socket(family, socket.SOCK_DGRAM); s.settimeout(3); s.connect((server, 53))
+    s.send(struct.pack(">HHHHHH", 7, 0x100, 1, 0, 0, 0) + b"\3api\4test\0" + struct.pack(">HH", 1, 1))
+    d = s.recv(2000); print(server, d[3] & 15, d[-4], ask("api.test", 1, True, server=server)[:2])
+"#
+    );
+    for world in
+        [World::new(), World::new().variable("SBX_TEST_NO_RULES", "1"), World::new().backend("bwrap")]
+    {
+        let ran = world.python(GRANTS, &script);
+        let servers =
+            ["127.0.0.1", "127.0.0.53", "8.8.8.8", "10.1.2.3", "::1", "fd00::1", "2001:4860:4860::8888"];
+        let expected: String = servers.map(|server| format!("{server} 0 198 (0, 1)\n")).concat();
+        assert_eq!(ran.stdout, expected, "{ran:?}");
+    }
+}
+
+#[test]
 fn odd_questions_do_not_stop_the_stub() {
     let world = World::new();
     let script = format!(

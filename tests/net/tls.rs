@@ -102,6 +102,16 @@ curl -s --http2 -D heads https://api.test:{https}/trailers > /dev/null; curl -sv
     let ran = world.run(grants, script);
     let once = world.fill("PUT /put api.test:{https} 3000000\n5000000\n5\n");
     assert_eq!(ran.stdout, format!("{once}{once}1\n"), "{ran:?}");
+    // Both protocols are told of with what passed.
+    let events = world.audit("request");
+    let bytes = |path: &str, key: &str| -> Vec<u64> {
+        let of = events.iter().filter(|event| event["body"]["path"] == path);
+        of.map(|event| event["body"][key].as_u64().unwrap()).collect()
+    };
+    let (sent, received) = (bytes("/put", "sent"), bytes("/big/5000000", "received"));
+    assert_eq!((sent.len(), received.len()), (2, 2), "{events:?}");
+    assert!(sent.iter().all(|sent| (3_000_000..3_001_000).contains(sent)), "{sent:?}");
+    assert!(received.iter().all(|received| (5_000_000..5_700_000).contains(received)), "{received:?}");
 }
 
 #[test]

@@ -3,8 +3,7 @@
 use crate::origin::{Origin, Speaks};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,10 +44,10 @@ impl World {
         for dir in ["ws", "home"] {
             std::fs::create_dir_all(base.join(dir)).unwrap();
         }
-        let (config, pem) = certificate(&["api.test", "www.api.test", "other.test", "localhost"]);
-        std::fs::write(base.join("ws/origin.pem"), &pem).unwrap();
+        let issued = issue(&["api.test", "www.api.test", "other.test", "localhost"]);
+        std::fs::write(base.join("ws/origin.pem"), &issued.root).unwrap();
         let http = Origin::start("127.0.0.2", Speaks::Http);
-        let https = Origin::start("127.0.0.2", Speaks::Https(config));
+        let https = Origin::start("127.0.0.2", Speaks::Https(issued.config));
         let world = Self { base, http, https, backend: "native".to_owned(), environment: Vec::new() };
         world.resolve(
             "api.test 127.0.0.2 public\nwww.api.test 127.0.0.2 public\nother.test 127.0.0.2 public\n\
@@ -198,8 +197,17 @@ def talk(address, data, wait=3):
 def show(out): print(out.split(b"\r\n")[0].decode("latin1"))
 "#;
 
-/// A server's configuration for names, and the authority to trust.
-pub(crate) fn certificate(names: &[&str]) -> (Arc<rustls::ServerConfig>, String) {
+/// What a server shows, and what those who come to it must trust.
+pub(crate) struct Issued {
+    pub(crate) config: Arc<rustls::ServerConfig>,
+    /// The authority, the server's certificate and its key.
+    pub(crate) root: String,
+    pub(crate) chain: String,
+    pub(crate) key: String,
+}
+
+/// A certificate for names, by an authority of its own.
+pub(crate) fn issue(names: &[&str]) -> Issued {
     let authority = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
     params.distinguished_name.push(rcgen::DnType::CommonName, "a test's own authority");
@@ -209,6 +217,7 @@ pub(crate) fn certificate(names: &[&str]) -> (Arc<rustls::ServerConfig>, String)
     let key = KeyPair::generate().unwrap();
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let leaf = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
+    let (chain, written) = (leaf.pem(), key.serialize_pem());
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let mut config =
         rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -218,15 +227,5 @@ pub(crate) fn certificate(names: &[&str]) -> (Arc<rustls::ServerConfig>, String)
             .with_single_cert(vec![leaf.der().clone()], key)
             .unwrap();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    (Arc::new(config), root.pem())
-}
-
-/// Whether a program is there; a test that needs one that is not says so.
-pub(crate) fn has(program: &str) -> bool {
-    let found =
-        ["/usr/local/bin", "/usr/bin", "/bin"].iter().any(|dir| Path::new(dir).join(program).exists());
-    if !found {
-        let _ = writeln!(std::io::stderr(), "not tested: {program} is not installed");
-    }
-    found
+    Issued { config: Arc::new(config), root: root.pem(), chain, key: written }
 }

@@ -13,15 +13,11 @@ type Outcome = Result<(), String>;
 
 /// Runs a vector; none when its group is not built yet.
 pub(crate) fn run(group: &str, vector: &Value) -> Option<Outcome> {
-    let built = match group {
-        "language" | "decide" | "attenuation" | "doctor" | "net" | "risk" | "tools" => true,
-        "mcp" => vector["area"] == "tool_pattern",
-        _ => false,
+    let got = match group {
+        "language" | "decide" | "attenuation" | "doctor" | "net" | "risk" | "mcp" => observe(vector),
+        "tools" => crate::tools::observe(vector),
+        _ => return None,
     };
-    if !built {
-        return None;
-    }
-    let got = if group == "tools" { crate::tools::observe(vector) } else { observe(vector) };
     Some(compare(&vector["expect"], &got))
 }
 
@@ -43,6 +39,7 @@ fn observe(vector: &Value) -> Value {
         "net_guard" => net_guard(input, request),
         "provider_tool" => provider(input, request),
         "skills" => skill(input, request),
+        "mcp_protocol" => crate::mcp::answered(request),
         "tool_pattern" => tool_pattern(input, request),
         "mcp_requires" => requires(input, request),
         _ if input.get("tool").is_some() => tool(input, request),
@@ -367,6 +364,10 @@ fn compare(expect: &Value, got: &Value) -> Outcome {
             "findings" => findings(wanted, &got["findings"]),
             "body" => fields_of(wanted).all(|(key, value)| &got["body"][key] == value),
             "manifest_after" => as_sets(wanted) == as_sets(&got[key]),
+            "text_starts_with" => {
+                let starts = |start| got["text"].as_str().is_some_and(|text| text.starts_with(start));
+                wanted.as_str().is_some_and(starts)
+            }
             key if key.ends_with("_include") => {
                 let whole = &got[key.trim_end_matches("_include")];
                 set(whole).is_superset(&set(wanted))

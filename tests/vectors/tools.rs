@@ -9,7 +9,7 @@ use sbx::tool::{
     Action, Bound, CallFault, Definitions, Fault, Given, Layer, Surroundings, Tool, Toolbox,
     read_definitions, read_section,
 };
-use sbx::{Config, Denial, Facts, Policy, Source};
+use sbx::{Config, Denial, DenialCode, Facts, Policy, Source};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,36 +29,58 @@ pub(crate) fn observe(vector: &Value) -> Value {
     }
 }
 
-/// An error under the name that is expected, if that is one of its names; else under its first.
-fn error(expect: &Value, names: &[String]) -> Value {
-    let wanted = expect["error"].as_str().unwrap_or_default();
-    let name = names.iter().find(|name| *name == wanted).or(names.first());
-    json!({ "error": name, "valid": false })
+/// Does this vector start a process inside a fence?
+pub(crate) fn launches(vector: &Value) -> bool {
+    vector["area"] == "command" && vector["request"].as_object().is_some_and(|request| !request.is_empty())
 }
 
-fn fault_names(fault: &CallFault) -> Vec<String> {
-    vec![fault.label(), fault.code.name().to_owned(), "invalid_params".to_owned()]
+/// An error as one vector would name it: with its parameter (`code:name`), as the decision it led to, or bare.
+struct Named {
+    decision: &'static str,
+    reason: String,
+    param: Option<String>,
 }
 
-fn denial_names(denial: &Denial) -> Vec<String> {
-    let reason = denial.request["reason"].as_str().unwrap_or(denial.code.name()).to_owned();
-    let labelled = denial.request["param"].as_str().map(|param| format!("{reason}:{param}"));
-    labelled.into_iter().chain([reason, denial.code.name().to_owned()]).collect()
+impl Named {
+    fn of_fault(fault: &CallFault) -> Self {
+        let param = fault.label().split_once(':').map(|(_, param)| param.to_owned());
+        Self { decision: DenialCode::InvalidParams.name(), reason: fault.code.name().to_owned(), param }
+    }
+
+    fn of_denial(denial: &Denial) -> Self {
+        let text = |key: &str| denial.request[key].as_str().map(str::to_owned);
+        let decision = denial.code.name();
+        Self { decision, reason: text("reason").unwrap_or_else(|| decision.to_owned()), param: text("param") }
+    }
+
+    fn of_failure(code: &'static str) -> Self {
+        Self { decision: code, reason: code.to_owned(), param: None }
+    }
+
+    /// In the form that the expectation has.
+    fn told(&self, expect: &Value) -> Value {
+        let wanted = expect["error"].as_str().unwrap_or_default();
+        let name = match (&self.param, wanted.contains(':')) {
+            _ if wanted == DenialCode::InvalidParams.name() => self.decision.to_owned(),
+            (Some(param), true) => format!("{}:{param}", self.reason),
+            _ => self.reason.clone(),
+        };
+        json!({ "error": name, "valid": false })
+    }
 }
 
 fn stopped(expect: &Value, stop: &Stop) -> Value {
     match stop {
-        Stop::Denied(denial) => error(expect, &denial_names(denial)),
-        Stop::Failed(failure) => error(expect, &[failure.code.name().to_owned()]),
+        Stop::Denied(denial) => Named::of_denial(denial).told(expect),
+        Stop::Failed(failure) => Named::of_failure(failure.code.name()).told(expect),
     }
 }
 
+/// The first fault of a definition.
 fn faulty(expect: &Value, faults: &[Fault]) -> Value {
-    let codes: Vec<String> = faults.iter().map(|fault| fault.code.name().to_owned()).collect();
-    let mut got = error(expect, &codes);
-    let wanted = expect["field"].as_str().unwrap_or_default();
-    let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
-    got["field"] = json!(fields.iter().find(|field| **field == wanted).or(fields.first()));
+    let first = faults.first().expect("a definition that gives no tool has a fault");
+    let mut got = Named::of_failure(first.code.name()).told(expect);
+    got["field"] = json!(first.field);
     got
 }
 
@@ -88,7 +110,7 @@ fn param(input: &Value, request: &Value, expect: &Value) -> Value {
     let given = given(&json!({ "p": request["value"] }), &Value::Null);
     match tool.bind(&given, &around(&Facts::new("/home/u"), dir.as_deref())) {
         Ok(bound) => json!({ "valid": true, "argv": argv(&bound) }),
-        Err(fault) => error(expect, &fault_names(&fault)),
+        Err(fault) => Named::of_fault(&fault).told(expect),
     }
 }
 
@@ -103,7 +125,7 @@ fn substitution(input: &Value, request: &Value, expect: &Value) -> Value {
     let read = from_record(&input["command"]);
     let Some(tool) = read.tools.first() else { return faulty(expect, &read.faults) };
     match tool.bind(&given(&request["vars"], &Value::Null), &around(&Facts::new("/home/u"), None)) {
-        Err(fault) => error(expect, &fault_names(&fault)),
+        Err(fault) => Named::of_fault(&fault).told(expect),
         Ok(Bound::Shell { script, arguments }) => {
             let words = child_words(tool, &script, &arguments);
             json!({ "shell": script, "child_words": words })
@@ -143,7 +165,7 @@ fn call(input: &Value, request: &Value, expect: &Value) -> Value {
     let Some(tool) = read.tools.first() else { return faulty(expect, &read.faults) };
     let toolbox: Toolbox = [tool.clone()].into_iter().collect();
     if let Err(denial) = toolbox.find("agent", &tool.name) {
-        return error(expect, &denial_names(&denial));
+        return Named::of_denial(&denial).told(expect);
     }
     let dir = session_dir(input);
     match tool
@@ -151,7 +173,7 @@ fn call(input: &Value, request: &Value, expect: &Value) -> Value {
     {
         Ok(bound) => json!({ "argv": argv(&bound) }),
         Err(fault) => {
-            let mut got = error(expect, &fault_names(&fault));
+            let mut got = Named::of_fault(&fault).told(expect);
             got["allowed"] = json!(fault.allowed);
             got
         }
@@ -281,6 +303,7 @@ fn command(input: &Value, request: &Value, expect: &Value) -> Value {
         accepted: &[],
         audit: &audit,
         host: &host,
+        cancel: None,
     };
     let steps: Vec<String> = match request["seq"].as_array() {
         Some(steps) => steps.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -292,7 +315,7 @@ fn command(input: &Value, request: &Value, expect: &Value) -> Value {
     let name = steps.first().and_then(|step| request[step.as_str()].as_str()).unwrap_or("c");
     let tool = match toolbox.find("agent", name) {
         Ok(tool) => tool,
-        Err(denial) => return error(expect, &denial_names(&denial)),
+        Err(denial) => return Named::of_denial(&denial).told(expect),
     };
     let given = given(&request["vars"], &request["args"]);
     perform(tool, &steps, &given, &caller, expect)

@@ -4,7 +4,7 @@
 //! directories instead of private file systems, a subreaper instead of a pid namespace. What that cannot hold
 //! is left out of its guarantees by name.
 //! Invariant: a path gets rights only through something the plan shows; what the plan would hide or replace is
-//! out of reach rather than shown.
+//! out of reach rather than shown, but for the lists of accounts.
 
 use std::ffi::OsString;
 use std::io;
@@ -28,6 +28,10 @@ use crate::report::{SetupFailure, Step};
 
 /// Device nodes that stay in reach.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+
+/// Lists of accounts, which the host's own stand in for where the plan makes some: without one's own name in them
+/// ssh and others stop, and who has an account is no secret on a machine.
+const ACCOUNTS: [&str; 2] = ["/etc/passwd", "/etc/group"];
 
 /// A path inside, and what stands for it on the host, if anything does.
 type Shown = (PathBuf, Option<PathBuf>);
@@ -106,7 +110,7 @@ fn on_host(place: &Place, shown: &[Shown]) -> Vec<Place> {
     paths.map(|path| Place { path, rights: place.rights }).collect()
 }
 
-/// The process list to read and the harmless devices, where the plan has them.
+/// The process list to read, the lists of accounts and the harmless devices, where the plan has them.
 fn fixed(plan: &Plan) -> Vec<Place> {
     let mut places = Vec::new();
     for op in &plan.mounts {
@@ -118,11 +122,11 @@ fn fixed(plan: &Plan) -> Vec<Place> {
                 path: Path::new("/dev").join(name),
                 rights: Rights::READ | Rights::MODIFY,
             })),
-            MountOp::Bind { .. }
-            | MountOp::Tmpfs { .. }
-            | MountOp::Dir { .. }
-            | MountOp::Symlink { .. }
-            | MountOp::File { .. } => {}
+            MountOp::File { dest, .. } => {
+                let account = ACCOUNTS.iter().any(|account| dest == Path::new(account));
+                places.extend(account.then(|| Place { path: dest.clone(), rights: Rights::READ }));
+            }
+            MountOp::Bind { .. } | MountOp::Tmpfs { .. } | MountOp::Dir { .. } | MountOp::Symlink { .. } => {}
         }
     }
     places

@@ -167,18 +167,11 @@ impl Relay {
             return 0;
         }
         let Some(from) = &self.from else { return 0 };
-        let start = match &self.to {
-            Some(To::Memory(all)) => all.len(),
-            Some(To::Host(_) | To::Own(_)) | None => 0,
-        };
         let room = match &mut self.to {
             Some(To::Memory(all)) => all,
             Some(To::Host(_) | To::Own(_)) | None => &mut self.held,
         };
-        room.resize(start + CHUNK, 0);
-        let read = fd::read(from.raw(), &mut room[start..]);
-        room.truncate(start + read.as_ref().copied().unwrap_or(0));
-        match read {
+        match fd::read_more(from.raw(), room, CHUNK) {
             Ok(0) => {
                 self.close();
                 0

@@ -7,6 +7,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -120,7 +121,8 @@ fn link(plan: &Plan, surroundings: &Surroundings) -> io::Result<()> {
 struct Loopback;
 
 impl Destinations for Loopback {
-    fn of(&self, stream: &TcpStream) -> Option<SocketAddr> {
+    fn of(&self, stream: BorrowedFd<'_>) -> Option<SocketAddr> {
+        let stream = TcpStream::from(stream.try_clone_to_owned().ok()?);
         let local = stream.peer_addr().is_ok_and(|peer| peer.ip().is_loopback());
         stream.local_addr().ok().filter(|_| local)
     }

@@ -1,7 +1,8 @@
-//! `sbx mcp`: servers of the Model Context Protocol behind a fence and a gate.
+//! `sbx mcp`: an agent's tools as a server of the Model Context Protocol, and other servers behind a fence and a gate.
 
 mod install;
 mod pin;
+mod serve;
 
 use super::fence::{Who, explain};
 use super::{CliError, Exit, Ui};
@@ -16,6 +17,8 @@ use std::sync::Arc;
 /// What is done with servers.
 #[derive(Debug, Subcommand)]
 pub(super) enum Mcp {
+    /// Serve an agent's tools over standard input and output: every call is decided, fenced and recorded.
+    Serve(serve::Serve),
     /// Run a server behind an agent's fence, and let only allowed calls through to it.
     Wrap(Wrap),
     /// Write down what a server's tools are; a tool that changes is blocked until it is pinned anew.
@@ -27,6 +30,7 @@ pub(super) enum Mcp {
 impl Mcp {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
         match self {
+            Self::Serve(command) => Ok(command.run(ui)),
             Self::Wrap(command) => Ok(command.run(ui)),
             Self::Pin(command) => command.run(ui),
             Self::Install(command) => command.run(ui),

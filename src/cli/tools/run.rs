@@ -67,6 +67,7 @@ impl Run {
             accepted: &accepted,
             audit: &loaded.log,
             host: &Live,
+            cancel: None,
         };
         let ran = run_tool(tool, &given, &caller);
         drop(directory);

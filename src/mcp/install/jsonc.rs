@@ -10,14 +10,14 @@ const MAX_DEPTH: usize = 64;
 
 /// A value and where it stands.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Node {
-    pub(super) span: Range<usize>,
-    pub(super) kind: Kind,
+pub(crate) struct Node {
+    pub(crate) span: Range<usize>,
+    pub(crate) kind: Kind,
 }
 
 /// What a value is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A map in the order of the text.
     Map(Vec<Member>),
     /// A list.
@@ -28,15 +28,15 @@ pub(super) enum Kind {
 
 /// A key and its value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Member {
-    pub(super) key: String,
-    pub(super) start: usize,
-    pub(super) value: Node,
+pub(crate) struct Member {
+    pub(crate) key: String,
+    pub(crate) start: usize,
+    pub(crate) value: Node,
 }
 
 impl Node {
     /// Reads a text; an empty one is an empty map that stands nowhere.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut reader = Reader { text, at: text.len() - text.trim_start_matches('\u{feff}').len() };
         reader.blanks()?;
         let node = reader.value(0)?;
@@ -44,18 +44,18 @@ impl Node {
         if reader.at == text.len() { Ok(node) } else { Err(reader.wrong("the end of the file")) }
     }
 
-    pub(super) fn get(&self, key: &str) -> Option<&Self> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
         self.members()?.iter().find(|member| member.key == key).map(|member| &member.value)
     }
 
-    pub(super) fn members(&self) -> Option<&[Member]> {
+    pub(crate) fn members(&self) -> Option<&[Member]> {
         match &self.kind {
             Kind::Map(members) => Some(members),
             Kind::List(_) | Kind::Scalar(_) => None,
         }
     }
 
-    pub(super) fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         match &self.kind {
             Kind::Map(members) => {
                 members.iter().map(|member| (member.key.clone(), member.value.to_value())).collect()
@@ -189,7 +189,7 @@ impl<'t> Reader<'t> {
 }
 
 /// Sets the value at the end of a path of keys; maps that are missing are made.
-pub(super) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, String> {
+pub(crate) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, String> {
     if text.trim().is_empty() {
         return set("{}\n", path, value);
     }
@@ -206,20 +206,58 @@ pub(super) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, St
                     .iter()
                     .rev()
                     .fold(value.clone(), |value, key| serde_json::json!({ *key: value }));
-                return Ok(insert(text, node, key, &missing));
+                return Ok(insert(text, node, Some(key), &missing));
             }
         }
     }
     if node.to_value() == *value {
         return Ok(text.to_owned());
     }
-    let (unit, indent) = (unit(text, &root), indent_of(text, node.span.start));
-    Ok(spliced(text, node.span.clone(), &pretty(value, &unit, &indent)))
+    Ok(replace(text, &root, node, value))
 }
 
-/// Adds a member at the end of a map.
-fn insert(text: &str, map: &Node, key: &str, value: &Value) -> String {
-    let members = map.members().unwrap_or_default();
+/// Puts a value in the place of another.
+pub(crate) fn replace(text: &str, root: &Node, node: &Node, value: &Value) -> String {
+    let (unit, indent) = (unit(text, root), indent_of(text, node.span.start));
+    spliced(text, node.span.clone(), &pretty(value, &unit, &indent))
+}
+
+/// Adds an item at the end of a list.
+pub(crate) fn push(text: &str, list: &Node, value: &Value) -> String {
+    insert(text, list, None, value)
+}
+
+/// Takes an item out of a list, with the comma and the blanks that belong to it; comments stay.
+pub(crate) fn take_out(text: &str, list: &Node, index: usize) -> String {
+    let spans = spans(list);
+    let Some(item) = spans.get(index) else { return text.to_owned() };
+    let end = spans.get(index + 1).map_or(list.span.end - 1, |next| next.start);
+    if let Some(at) = comma(text, item.end..end) {
+        let start = text[..item.start].trim_end().len();
+        return spliced(&spliced(text, at..at + 1, ""), start..item.end, "");
+    }
+    // The last one: the comma before it goes instead.
+    let before = index.checked_sub(1).and_then(|before| comma(text, spans[before].end..item.start));
+    let start = text[..item.start].trim_end().len();
+    match before {
+        Some(at) if at + 1 == start => spliced(text, at..item.end, ""),
+        Some(at) => spliced(&spliced(text, start..item.end, ""), at..at + 1, ""),
+        None => spliced(text, start..item.end, ""),
+    }
+}
+
+/// Where the members or items of a value stand, keys included.
+fn spans(node: &Node) -> Vec<Range<usize>> {
+    match &node.kind {
+        Kind::Map(members) => members.iter().map(|member| member.start..member.value.span.end).collect(),
+        Kind::List(items) => items.iter().map(|item| item.span.clone()).collect(),
+        Kind::Scalar(_) => Vec::new(),
+    }
+}
+
+/// Adds a member at the end of a map, or an item at the end of a list.
+fn insert(text: &str, map: &Node, key: Option<&str>, value: &Value) -> String {
+    let members = spans(map);
     let close = map.span.end - 1;
     let outer = indent_of(text, map.span.start);
     let inner = match members.first() {
@@ -234,33 +272,30 @@ fn insert(text: &str, map: &Node, key: &str, value: &Value) -> String {
         inner[outer.len().min(inner.len())..].to_owned()
     };
     let unit = if unit.is_empty() { "  ".to_owned() } else { unit };
-    let member = format!("{inner}{}: {}", Value::from(key), pretty(value, &unit, &inner));
+    let key = key.map_or_else(String::new, |key| format!("{}: ", Value::from(key)));
+    let member = format!("{inner}{key}{}", pretty(value, &unit, &inner));
     // After the last member and the comments that belong to it; a line comment must not swallow what follows.
     let before = text[..close].trim_end();
     let mut head = before.to_owned();
-    if let Some(last) = members.last() {
-        let after = &text[last.value.span.end..before.len()];
-        if !without_comments(after).contains(',') {
-            head.insert(last.value.span.end, ',');
-        }
+    if let Some(last) = members.last().filter(|last| comma(text, last.end..before.len()).is_none()) {
+        head.insert(last.end, ',');
     }
     format!("{head}\n{member}\n{outer}{}", &text[close..])
 }
 
-/// What stands between values, without its comments.
-fn without_comments(text: &str) -> String {
-    let mut kept = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('/') {
-        kept.push_str(&rest[..at]);
-        let end = if rest[at..].starts_with("/*") {
-            rest[at..].find("*/").map(|end| end + 2)
-        } else {
-            rest[at..].find('\n')
+/// The comma between values, which is not one in a comment.
+fn comma(text: &str, between: Range<usize>) -> Option<usize> {
+    let (mut at, end) = (between.start, between.end);
+    while at < end {
+        let rest = &text[at..end];
+        at += match rest.as_bytes()[0] {
+            b',' => return Some(at),
+            b'/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |close| close + 2),
+            b'/' => rest.find('\n').unwrap_or(rest.len()),
+            _ => rest.chars().next().map_or(1, char::len_utf8),
         };
-        rest = end.map_or("", |end| &rest[at + end..]);
     }
-    kept + rest
+    None
 }
 
 fn spliced(text: &str, span: Range<usize>, with: &str) -> String {
@@ -334,6 +369,28 @@ mod tests {
         let text = "{\"a\": {\"command\": \"x\", \"args\": [\"1\"], \"env\": {\"K\": \"v\"}}}";
         let done = set(text, &["a", "command"], &json!("sbx")).unwrap();
         assert_eq!(done, text.replace("\"x\"", "\"sbx\""));
+    }
+
+    #[test]
+    fn an_item_is_taken_out_of_a_list() {
+        for (text, index, wanted) in [
+            ("[1, 2, 3]", 0, "[ 2, 3]"),
+            ("[1, 2, 3]", 1, "[1, 3]"),
+            ("[1, 2, 3]", 2, "[1, 2]"),
+            ("[1]", 0, "[]"),
+            ("[1,]", 0, "[]"),
+            ("[\n  1, // a, b\n  2 // c\n]", 1, "[\n  1 // a, b // c\n]"),
+            ("[\n  1, /* , */\n  2\n]", 0, "[ /* , */\n  2\n]"),
+            ("[\n  {},\n  2,\n]", 1, "[\n  {},\n]"),
+        ] {
+            let node = Node::parse(text).unwrap();
+            let done = take_out(text, &node, index);
+            assert_eq!(done, wanted);
+            let Kind::List(mut items) = node.kind else { unreachable!("a list") };
+            items.remove(index);
+            let left: Vec<Value> = items.iter().map(Node::to_value).collect();
+            assert_eq!(Node::parse(&done).unwrap().to_value(), json!(left), "{done}");
+        }
     }
 
     #[test]

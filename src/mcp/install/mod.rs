@@ -3,7 +3,7 @@
 //! Answers for what a client's file says afterwards. Reading and writing files is left to the command line.
 //! Invariant: only the entries that are meant change; doing the same again changes nothing.
 
-mod jsonc;
+pub(crate) mod jsonc;
 mod toml;
 
 use serde_json::{Map, Value, json};
@@ -52,11 +52,11 @@ pub struct Shape<'s> {
 pub struct Installed {
     /// All of it.
     pub text: String,
-    /// What became of each server that was looked at.
-    pub servers: Vec<(String, Outcome)>,
+    /// What became of each entry that was looked at.
+    pub entries: Vec<(String, Outcome)>,
 }
 
-/// What became of a server's entry.
+/// What became of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is new.
@@ -65,6 +65,8 @@ pub enum Outcome {
     Changed,
     /// It is as it should be already.
     Same,
+    /// It is gone.
+    Removed,
     /// It is left alone, and why.
     Skipped(&'static str),
 }
@@ -77,6 +79,7 @@ impl Outcome {
             Self::Added => "added",
             Self::Changed => "changed",
             Self::Same => "same",
+            Self::Removed => "removed",
             Self::Skipped(_) => "skipped",
         }
     }
@@ -126,7 +129,15 @@ pub fn install(text: &str, shape: Shape<'_>, change: &Change) -> Result<Installe
     let text = file.text();
     // What was written must be what was meant, to a reader of its own.
     File::open(&text, shape)?.servers()?;
-    Ok(Installed { text, servers: told })
+    Ok(Installed { text, entries: told })
+}
+
+/// Every server of a client's list.
+///
+/// # Errors
+/// A sentence about what is wrong with the file.
+pub fn listed(text: &str, shape: Shape<'_>) -> Result<Map<String, Value>, String> {
+    File::open(text, shape)?.servers()
 }
 
 /// The keys of an entry that runs a server behind sbx.
@@ -134,8 +145,11 @@ fn wrapped(name: &str, server: &Value, sbx: &str, agent: &str) -> Result<Map<Str
     let Some(command) = server["command"].as_str() else {
         return Err(Outcome::Skipped("it is not started by the client"));
     };
-    if own_words(server).is_some() {
+    if own_words(server, "wrap").is_some() {
         return Err(Outcome::Same);
+    }
+    if own_words(server, "serve").is_some() {
+        return Err(Outcome::Skipped("it is sbx itself, which fences every call"));
     }
     let args = server["args"].as_array().cloned().unwrap_or_default();
     let words = ["mcp", "wrap", "--agent", agent, "--name", name, "--", command].map(|word| json!(word));
@@ -147,17 +161,17 @@ fn wrapped(name: &str, server: &Value, sbx: &str, agent: &str) -> Result<Map<Str
 
 /// The keys of an entry as it was before sbx.
 fn unwrapped(server: &Value) -> Option<Map<String, Value>> {
-    let words = own_words(server)?;
+    let words = own_words(server, "wrap")?;
     let at = words.iter().position(|word| word == "--")?;
     let (command, args) = words[at + 1..].split_first()?;
     Some(Map::from_iter([("command".to_owned(), command.clone()), ("args".to_owned(), json!(args))]))
 }
 
-/// The words of an entry that runs `sbx mcp wrap`.
-fn own_words(server: &Value) -> Option<&[Value]> {
+/// The words of an entry that runs `sbx mcp` and this.
+fn own_words<'s>(server: &'s Value, what: &str) -> Option<&'s [Value]> {
     let program = server["command"].as_str()?.rsplit('/').next()?;
     let words = server["args"].as_array()?;
-    let starts = words.first() == Some(&json!("mcp")) && words.get(1) == Some(&json!("wrap"));
+    let starts = words.first() == Some(&json!("mcp")) && words.get(1) == Some(&json!(what));
     (program == "sbx" && starts).then_some(words)
 }
 
@@ -237,13 +251,13 @@ mod tests {
         let toml = "# mine\nmodel = \"x\"\n\n[mcp_servers.fs]\ncommand = \"npx\" # why\nargs = [\"-y\", \"p\"]\nenv = { K = \"v\" }\n";
         for (text, shape) in [(json, JSON), (toml, TOML)] {
             let once = install(text, shape, &wrap()).unwrap();
-            assert_eq!(once.servers[0].1, Outcome::Changed);
+            assert_eq!(once.entries[0].1, Outcome::Changed);
             assert!(once.text.contains("/usr/bin/sbx") && once.text.contains("scout"), "{}", once.text);
             for kept in ["// servers", "# mine", "# why", "\"K\": \"v\"", "K = \"v\"", "model"] {
                 assert_eq!(text.contains(kept), once.text.contains(kept), "{kept} in {}", once.text);
             }
             let twice = install(&once.text, shape, &wrap()).unwrap();
-            assert_eq!((twice.text.as_str(), &twice.servers[0].1), (once.text.as_str(), &Outcome::Same));
+            assert_eq!((twice.text.as_str(), &twice.entries[0].1), (once.text.as_str(), &Outcome::Same));
             let back = install(&once.text, shape, &Change::Unwrap { only: None }).unwrap();
             let read = |text: &str| File::open(text, shape).unwrap().servers().unwrap();
             assert_eq!(read(&back.text), read(text));
@@ -259,9 +273,9 @@ mod tests {
         };
         for (text, shape) in [("", JSON), ("{}", JSON), ("", TOML), ("model = 1\n", TOML)] {
             let once = install(text, shape, &add).unwrap();
-            assert_eq!(once.servers, [("sbx".to_owned(), Outcome::Added)]);
+            assert_eq!(once.entries, [("sbx".to_owned(), Outcome::Added)]);
             let twice = install(&once.text, shape, &add).unwrap();
-            assert_eq!((twice.text, &twice.servers[0].1), (once.text, &Outcome::Same));
+            assert_eq!((twice.text, &twice.entries[0].1), (once.text, &Outcome::Same));
         }
     }
 }

@@ -103,6 +103,8 @@ pub(super) struct Scanner<'l> {
     at: usize,
     /// Whether a character was passed that ends a line for some readers though it is legal in a string.
     pub(super) separators: bool,
+    /// Whether the ends of lines are blanks.
+    lines: bool,
 }
 
 /// A string as it stands, without its quotes.
@@ -115,7 +117,13 @@ pub(super) struct Quoted<'l> {
 
 impl<'l> Scanner<'l> {
     pub(super) fn new(text: &'l str) -> Self {
-        Self { text, at: 0, separators: false }
+        Self { text, at: 0, separators: false, lines: false }
+    }
+
+    /// The same for a text that is not a line of a stream.
+    pub(super) fn over_lines(mut self) -> Self {
+        self.lines = true;
+        self
     }
 
     pub(super) fn peek(&self) -> Option<u8> {
@@ -123,7 +131,11 @@ impl<'l> Scanner<'l> {
     }
 
     pub(super) fn blanks(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t')) {
+        while match self.peek() {
+            Some(b' ' | b'\t') => true,
+            Some(b'\n' | b'\r') => self.lines,
+            _ => false,
+        } {
             self.at += 1;
         }
     }

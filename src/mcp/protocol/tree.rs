@@ -38,6 +38,18 @@ impl<'l> Json<'l> {
         Self::read_below(text, 0)
     }
 
+    /// Reads a value that may be spread over several lines.
+    ///
+    /// # Errors
+    /// When readers could differ about it.
+    pub fn read_document(text: &'l str) -> Result<Self, Fault> {
+        let mut scanner = Scanner::new(text).over_lines();
+        scanner.blanks();
+        let value = build(&mut scanner, 0, 0)?;
+        scanner.end()?;
+        Ok(value)
+    }
+
     /// The same for a value that stands some levels deep in its message.
     pub(super) fn read_below(text: &'l str, level: usize) -> Result<Self, Fault> {
         let mut scanner = Scanner::new(text);

@@ -7,6 +7,7 @@
 mod npm;
 mod script;
 mod uv;
+mod words;
 
 use crate::plan::Entry;
 use crate::profile::mcp_launchers;

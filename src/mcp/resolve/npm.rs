@@ -1,5 +1,6 @@
 //! Packages of npm: where npx keeps them, and which of their programs it would start.
 
+use super::words::Launcher;
 use super::{ResolveError, Resolved, World, last_line, read, run_tool, script};
 use serde_json::Value;
 use sha2::{Digest, Sha512};
@@ -31,38 +32,21 @@ pub(super) fn resolve(args: &[OsString], world: &World) -> Result<Resolved, Reso
     Ok(resolved)
 }
 
-/// Only options that do not change what is run are understood.
+const NPX: Launcher = Launcher {
+    name: "npx",
+    idle: &["-y", "--yes", "-q", "--quiet", "--prefer-offline", "--offline", "--ignore-scripts"],
+    valued: &["-p", "--package"],
+};
+
 fn parse(args: &[OsString]) -> Result<Asked, ResolveError> {
-    let mut asked = Asked::default();
-    let mut words = args.iter();
-    while let Some(word) = words.next() {
-        let text = word.to_str().unwrap_or_default();
-        match text {
-            "-y" | "--yes" | "-q" | "--quiet" | "--prefer-offline" | "--offline" | "--ignore-scripts"
-            | "--" => {}
-            "-p" | "--package" => {
-                let package = words.next().and_then(|word| word.to_str());
-                asked.packages.push(package.ok_or(ResolveError::NoPackage("npx"))?.to_owned());
-            }
-            _ => match text.strip_prefix("--package=") {
-                Some(package) => asked.packages.push(package.to_owned()),
-                None if text.starts_with('-') || text.is_empty() => {
-                    let option = word.to_string_lossy().into_owned();
-                    return Err(ResolveError::Option { launcher: "npx", option });
-                }
-                None => {
-                    if asked.packages.is_empty() {
-                        asked.packages.push(text.to_owned());
-                    } else {
-                        asked.program = Some(text.to_owned());
-                    }
-                    asked.args = words.cloned().collect();
-                    break;
-                }
-            },
-        }
-    }
-    Ok(asked)
+    let words = NPX.read(args)?;
+    let packages: Vec<String> = words.options.into_iter().map(|(_, package)| package).collect();
+    // Without packages of its own, the first word is the package.
+    Ok(if packages.is_empty() {
+        Asked { packages: words.first.into_iter().collect(), program: None, args: words.args }
+    } else {
+        Asked { packages, program: words.first, args: words.args }
+    })
 }
 
 /// The directory of modules in the project that npx would prefer.

@@ -1,5 +1,6 @@
 //! Packages of Python: the environment uv keeps for one, and the program in it.
 
+use super::words::Launcher;
 use super::{ResolveError, Resolved, World, last_line, run_tool, script};
 use serde_json::{Value, json};
 use std::ffi::{OsStr, OsString};
@@ -43,34 +44,26 @@ pub(super) fn resolve(args: &[OsString], world: &World) -> Result<Resolved, Reso
     Ok(resolved)
 }
 
+const UVX: Launcher = Launcher {
+    name: "uvx",
+    idle: &["-q", "--quiet", "--offline", "--no-progress", "--isolated"],
+    valued: &["--from", "--with", "-w", "--python", "-p"],
+};
+
 fn parse(args: &[OsString]) -> Result<Asked, ResolveError> {
-    let mut asked = Asked::default();
-    let mut words = args.iter();
-    while let Some(word) = words.next() {
-        let text = word.to_str().unwrap_or_default();
-        match text {
-            "-q" | "--quiet" | "--offline" | "--no-progress" | "--isolated" | "--" => {}
-            "--from" | "--with" | "--python" | "-p" | "-w" => {
-                let value = words.next().and_then(|word| word.to_str());
-                let value = value.ok_or(ResolveError::NoPackage("uvx"))?.to_owned();
-                match text {
-                    "--from" => asked.from = Some(value),
-                    option => asked.options.extend([option.to_owned(), value]),
-                }
-            }
-            _ if text.starts_with("--from=") => asked.from = Some(text["--from=".len()..].to_owned()),
-            _ if text.starts_with('-') || text.is_empty() => {
-                let option = word.to_string_lossy().into_owned();
-                return Err(ResolveError::Option { launcher: "uvx", option });
-            }
-            _ => {
-                asked.program = text.to_owned();
-                asked.args = words.cloned().collect();
-                return Ok(asked);
-            }
+    let words = UVX.read(args)?;
+    let mut asked = Asked {
+        program: words.first.ok_or(ResolveError::NoPackage("uvx"))?,
+        args: words.args,
+        ..Asked::default()
+    };
+    for (option, value) in words.options {
+        match option {
+            "--from" => asked.from = Some(value),
+            option => asked.options.extend([option.to_owned(), value]),
         }
     }
-    Err(ResolveError::NoPackage("uvx"))
+    Ok(asked)
 }
 
 /// Has uv make the environment, or say where it is; first without asking anyone.

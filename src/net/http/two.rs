@@ -6,11 +6,11 @@
 use super::exchange::{Route, host_line};
 use super::meant::other_methods;
 use super::refusal::{Refusal, forbidden};
+use crate::capability::Target;
 use crate::decide::Denial;
 use crate::net::bounds;
 use crate::net::dial::Duplex;
 use crate::net::relay::{Meter, Way};
-use crate::net::report::Passed;
 use crate::net::service::Service;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
@@ -23,8 +23,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 type Answer = Response<BoxBody<Bytes, hyper::Error>>;
 
@@ -79,7 +79,6 @@ struct Shared {
 
 impl Shared {
     async fn exchange(&self, request: Request<Incoming>) -> Answer {
-        let begun = Instant::now();
         let (method, path) = (request.method().as_str().to_owned(), path_of(&request));
         let target = &self.route.target;
         if let Err(why) = self.check_host(&request) {
@@ -90,14 +89,14 @@ impl Shared {
             self.service.report.refused("request", &denial);
             return refuse(&forbidden(&denial));
         }
-        let Some(request) = self.prepared(request, &path) else {
+        let exchange = Arc::new(Exchange::new(self, method, &path));
+        let Some(request) = self.prepared(request, &path, exchange.clone()) else {
             return refuse(&Refusal::malformed(400, "the request cannot be passed on"));
         };
         match self.sender.clone().send_request(request).await {
             Ok(answer) => {
-                let passed = Passed { sent: 0, received: 0, took: begun.elapsed() };
-                self.service.report.request(target, &method, &path, answer.status().as_u16(), passed);
-                answer.map(|body| Counted { body, way: Way::In, meter: self.meter.clone() }.boxed())
+                exchange.status.store(answer.status().as_u16(), Ordering::Relaxed);
+                answer.map(|body| Counted { body, way: Way::In, exchange }.boxed())
             }
             Err(error) => refuse(&Refusal::unreachable(&format!("{target} did not answer: {error}"))),
         }
@@ -127,7 +126,12 @@ impl Shared {
     }
 
     /// The request as it is sent on.
-    fn prepared(&self, request: Request<Incoming>, path: &str) -> Option<Request<Counted>> {
+    fn prepared(
+        &self,
+        request: Request<Incoming>,
+        path: &str,
+        exchange: Arc<Exchange>,
+    ) -> Option<Request<Counted>> {
         let (mut parts, body) = request.into_parts();
         parts.headers.remove(HOST);
         let (scheme, default) = if self.route.secure { ("https", 443) } else { ("http", 80) };
@@ -144,7 +148,7 @@ impl Shared {
                 parts.headers.insert(name, value);
             }
         }
-        Some(Request::from_parts(parts, Counted { body, way: Way::Out, meter: self.meter.clone() }))
+        Some(Request::from_parts(parts, Counted { body, way: Way::Out, exchange }))
     }
 }
 
@@ -161,11 +165,56 @@ fn refuse(refusal: &Refusal) -> Answer {
     answer
 }
 
+/// One request and its answer, told of when the bodies of both have ended.
+struct Exchange {
+    service: Arc<Service>,
+    /// Of the whole connection.
+    connection: Arc<Meter>,
+    own: Meter,
+    target: Target,
+    method: String,
+    path: String,
+    /// None until there is an answer.
+    status: AtomicU16,
+}
+
+impl Exchange {
+    fn new(shared: &Shared, method: String, path: &str) -> Self {
+        Self {
+            service: shared.service.clone(),
+            connection: shared.meter.clone(),
+            own: shared.service.meter(),
+            target: shared.route.target.clone(),
+            method,
+            path: path.to_owned(),
+            status: AtomicU16::new(0),
+        }
+    }
+
+    fn count(&self, way: Way, frame: &Frame<Bytes>) {
+        if let Some(data) = frame.data_ref() {
+            self.own.count(way, data.len());
+        }
+        // Trailers are a sign of life too.
+        self.connection.count(way, frame.data_ref().map_or(1, Bytes::len));
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        let status = self.status.load(Ordering::Relaxed);
+        if status != 0 {
+            let report = &self.service.report;
+            report.request(&self.target, &self.method, &self.path, status, self.own.passed());
+        }
+    }
+}
+
 /// A body whose bytes are counted as they pass.
 struct Counted {
     body: Incoming,
     way: Way,
-    meter: Arc<Meter>,
+    exchange: Arc<Exchange>,
 }
 
 impl Body for Counted {
@@ -178,7 +227,7 @@ impl Body for Counted {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         if let Poll::Ready(Some(Ok(frame))) = &polled {
-            self.meter.count(self.way, frame.data_ref().map_or(1, Bytes::len));
+            self.exchange.count(self.way, frame);
         }
         polled
     }

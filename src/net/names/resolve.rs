@@ -21,7 +21,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    fn new(ip: IpAddr) -> Self {
+    pub(crate) fn new(ip: IpAddr) -> Self {
         Self { ip, reach: classify(ip) }
     }
 

@@ -3,6 +3,7 @@
 //! Answers for what a question gets. It leaves the bytes to `packet` and looking up to the resolver.
 //! Invariant: no question leaves the machine unless its name is granted.
 
+use super::datagrams::Datagrams;
 use super::packet::{Answer, Kind, Question, parse};
 use super::{Resolver, Table, Trouble, is_synthetic};
 use crate::capability::{Address, Host, Target};
@@ -12,7 +13,7 @@ use crate::net::report::Report;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 /// The stub of one launch.
@@ -40,11 +41,11 @@ impl Stub {
     }
 
     /// Serves datagrams until the socket is gone.
-    pub(crate) async fn serve(self, socket: UdpSocket) {
+    pub(crate) async fn serve(self, socket: Datagrams) {
         let socket = Arc::new(socket);
         let mut room = [0; 1500];
         loop {
-            let Ok((length, from)) = socket.recv_from(&mut room).await else {
+            let Ok((length, asker)) = socket.next(&mut room).await else {
                 // A port that was unreachable is told on the next call; it is no reason to stop.
                 tokio::time::sleep(std::time::Duration::from_millis(10)).await;
                 continue;
@@ -53,13 +54,13 @@ impl Stub {
                 Ok(question) => question,
                 Err(reply) => {
                     if let Some(reply) = reply {
-                        let _ = socket.try_send_to(&reply, from);
+                        socket.answer(&reply, &asker);
                     }
                     continue;
                 }
             };
             if let Some(answer) = self.at_once(&question) {
-                let _ = socket.try_send_to(&question.datagram(&answer, bounds::TTL), from);
+                socket.answer(&question.datagram(&answer, bounds::TTL), &asker);
                 continue;
             }
             // What is asked again later loses nothing; what waits takes room.
@@ -67,7 +68,7 @@ impl Stub {
             let (stub, socket) = (self.clone(), socket.clone());
             tokio::spawn(async move {
                 let answer = stub.look_up(&question).await;
-                let _ = socket.try_send_to(&question.datagram(&answer, bounds::TTL), from);
+                socket.answer(&question.datagram(&answer, bounds::TTL), &asker);
                 drop(permit);
             });
         }

@@ -132,6 +132,12 @@ impl Session {
     pub fn stop(&mut self, name: &str) -> Result<Status, Stop> {
         self.processes.stop(name).ok_or_else(|| nothing(name))
     }
+
+    /// Ends everything that runs, and takes the session's directory away.
+    pub fn close(&mut self) {
+        self.processes.stop_all();
+        drop(self.dir.take());
+    }
 }
 
 fn nothing(name: &str) -> Stop {

@@ -11,7 +11,8 @@ use crate::capability::Capability;
 use crate::decide::{Decision, Request, decide};
 use crate::plan::{Host, Invocation, Private};
 use crate::policy::Policy;
-use crate::run::launch::{RunError, run_on};
+use crate::run::cancel::Cancel;
+use crate::run::launch::{RunError, run_until};
 use crate::run::risk::risk_denial;
 use crate::tool::{Bound, CallFault, Given, Surroundings, Tool, ToolCode};
 use sbx_platform::Backend;
@@ -40,6 +41,8 @@ pub struct Caller<'a> {
     pub audit: &'a Arc<dyn Sink>,
     /// The machine and the caller's environment.
     pub host: &'a dyn Host,
+    /// By which the caller ends the call early; none when it never does.
+    pub cancel: Option<&'a Cancel>,
 }
 
 impl std::fmt::Debug for Caller<'_> {
@@ -132,7 +135,8 @@ fn ready(tool: &Tool, given: &Given, caller: &Caller<'_>) -> Result<Ready, Stop>
 
 /// Where a tool without a directory of its own runs: where it is called if the agent may run things there, else
 /// in the first root where it may.
-fn place(policy: &Policy, cwd: &Path) -> PathBuf {
+#[must_use]
+pub fn place(policy: &Policy, cwd: &Path) -> PathBuf {
     let roots = || {
         let grants = policy.held(Capability::ProcExec).chain(policy.held(Capability::ProcEval));
         grants.filter_map(|grant| grant.root.as_deref())
@@ -165,7 +169,8 @@ fn run_command(tool: &Tool, prepared: &Prepared, caller: &Caller<'_>) -> Result<
         Decision::Allow(permit) => permit,
         Decision::Deny(denial) => return Err(Stop::Denied(denial)),
     };
-    let ran = run_on(&permit, &prepared.invocation, caller.backend, caller.audit, caller.host)
+    let (backend, audit, host) = (caller.backend, caller.audit, caller.host);
+    let ran = run_until(&permit, &prepared.invocation, backend, audit, host, caller.cancel)
         .map_err(|error| not_started(tool, &error))?;
     Report::of(tool, &ran.outcome).evaluate(tool, &ran.outcome.end)
 }

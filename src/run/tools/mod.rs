@@ -9,6 +9,6 @@ mod output;
 
 pub(in crate::run) use call::{not_started, record};
 
-pub use call::{Caller, Prepared, prepare, run_tool};
+pub use call::{Caller, Prepared, place, prepare, run_tool};
 pub use catalogue::{Catalogue, Change};
 pub use output::{Failure, Report, Stop};

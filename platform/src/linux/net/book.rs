@@ -6,11 +6,12 @@
 //! Invariant: an entry is read once. A connection without one was made by somebody else on this host.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use crate::door::Destinations;
+use crate::linux::sys::inet;
 use crate::linux::sys::memory::{self, Shared};
 
 /// Words of one entry: a mark with the port, and the address.
@@ -67,8 +68,8 @@ impl Book {
 }
 
 impl Destinations for Book {
-    fn of(&self, stream: &TcpStream) -> Option<SocketAddr> {
-        let from = stream.peer_addr().ok()?;
+    fn of(&self, stream: BorrowedFd<'_>) -> Option<SocketAddr> {
+        let from = inet::peer(stream.as_raw_fd()).ok()?;
         if from.ip().to_canonical() != IpAddr::V4(Ipv4Addr::LOCALHOST) {
             return None;
         }

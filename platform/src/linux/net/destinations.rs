@@ -4,8 +4,8 @@
 //! go there to whoever serves it.
 //! Invariant: a connection that was not led here by the fence has no destination.
 
-use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsRawFd;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::door::Destinations;
 use crate::linux::sys::inet;
@@ -18,8 +18,8 @@ pub(super) struct Remembered {
 }
 
 impl Destinations for Remembered {
-    fn of(&self, stream: &TcpStream) -> Option<SocketAddr> {
-        let local = stream.local_addr().ok()?;
+    fn of(&self, stream: BorrowedFd<'_>) -> Option<SocketAddr> {
+        let local = inet::local(stream.as_raw_fd()).ok()?;
         if !self.listeners.contains(&local) {
             return Some(local);
         }
@@ -34,8 +34,8 @@ impl Destinations for Remembered {
 pub(super) struct Arrived;
 
 impl Destinations for Arrived {
-    fn of(&self, stream: &TcpStream) -> Option<SocketAddr> {
-        let local = stream.local_addr().ok()?;
+    fn of(&self, stream: BorrowedFd<'_>) -> Option<SocketAddr> {
+        let local = inet::local(stream.as_raw_fd()).ok()?;
         Some(SocketAddr::new(local.ip().to_canonical(), local.port()))
     }
 }

@@ -5,18 +5,20 @@
 //! Invariant: runs in the new namespace, before privileges are dropped and before the command exists.
 
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::kit::{Kit, Part};
 use super::{route, rules};
 use crate::door::Way;
-use crate::linux::sys::{inet, number, socket};
+use crate::linux::sys::{datagram, inet, number, socket};
 use crate::plan::Gateway;
 use crate::report::{SetupFailure, Step};
 
 /// Where names are asked for.
 const NAMES: u16 = 53;
+/// This host, in both families.
+const LOOPBACK: (Ipv4Addr, Ipv6Addr) = (Ipv4Addr::LOCALHOST, Ipv6Addr::LOCALHOST);
 
 /// The sockets, and the near end of the line on which more can be had, if anything is published.
 pub(crate) fn arrange(gateway: &Gateway) -> Result<(Kit, Option<OwnedFd>), SetupFailure> {
@@ -31,7 +33,7 @@ pub(crate) fn arrange(gateway: &Gateway) -> Result<(Kit, Option<OwnedFd>), Setup
     let way = match redirected().map_err(|error| fail("listener", &error))? {
         Some(listeners) => {
             parts.extend(listeners);
-            parts.extend(names().map_err(|error| fail("name sockets", &error))?);
+            parts.extend(names(LOOPBACK).map_err(|error| fail("name sockets", &error))?);
             parts.extend(name_streams().map_err(|error| fail("name listeners", &error))?);
             Way::Redirected
         }
@@ -80,8 +82,7 @@ fn redirected() -> io::Result<Option<Vec<(Part, OwnedFd)>>> {
     Ok(rules::redirect(port).ok().map(|()| parts))
 }
 
-/// A listener on every address for each port that may be asked for, and for names by stream. Names by datagram
-/// are asked of the loopback address: an answer from any other would have to say where it was asked.
+/// A listener on every address for each port that may be asked for, and for names by stream and by datagram.
 fn per_port(gateway: &Gateway) -> io::Result<Vec<(Part, OwnedFd)>> {
     let mut ports = gateway.ports.clone();
     ports.sort_unstable();
@@ -92,7 +93,7 @@ fn per_port(gateway: &Gateway) -> io::Result<Vec<(Part, OwnedFd)>> {
         parts.push((Part::Stream, listen_everywhere(port)?));
     }
     parts.push((Part::NameStream, listen_everywhere(NAMES)?));
-    parts.extend(names()?);
+    parts.extend(names((Ipv4Addr::UNSPECIFIED, Ipv6Addr::UNSPECIFIED))?);
     Ok(parts)
 }
 
@@ -108,17 +109,17 @@ fn name_streams() -> io::Result<Vec<(Part, OwnedFd)>> {
     Ok(parts)
 }
 
-/// The same by datagram.
-fn names() -> io::Result<Vec<(Part, OwnedFd)>> {
-    let datagrams = |address: SocketAddr| -> io::Result<OwnedFd> {
-        let socket = UdpSocket::bind(address)?;
+/// The same by datagram, on these addresses. Answers come from the address that was asked.
+fn names((four, six): (Ipv4Addr, Ipv6Addr)) -> io::Result<Vec<(Part, OwnedFd)>> {
+    let datagrams = |ip: IpAddr| -> io::Result<OwnedFd> {
+        let socket = inet::datagrams(ip.is_ipv6())?;
+        inet::bind(socket.as_raw_fd(), (ip, NAMES).into())?;
         inet::widen_receive_buffer(socket.as_raw_fd());
-        Ok(socket.into())
+        datagram::tell_destinations(socket.as_raw_fd(), ip.is_ipv6())?;
+        Ok(socket)
     };
-    let first: SocketAddr = (Ipv4Addr::LOCALHOST, NAMES).into();
-    let second: SocketAddr = (Ipv6Addr::LOCALHOST, NAMES).into();
-    let mut parts = vec![(Part::Names, datagrams(first)?)];
-    parts.extend(datagrams(second).ok().map(|socket| (Part::Names, socket)));
+    let mut parts = vec![(Part::Names, datagrams(four.into())?)];
+    parts.extend(datagrams(six.into()).ok().map(|socket| (Part::Names, socket)));
     Ok(parts)
 }
 

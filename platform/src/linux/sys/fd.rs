@@ -174,6 +174,18 @@ pub(crate) fn read(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
     check(length as c_long).map(|length| usize::try_from(length).unwrap_or(0))
 }
 
+/// `read` of at most `most` bytes to the end of `buffer`, whose new room is not filled with anything first.
+pub(crate) fn read_more(fd: RawFd, buffer: &mut Vec<u8>, most: usize) -> io::Result<usize> {
+    buffer.reserve(most);
+    let room = &mut buffer.spare_capacity_mut()[..most];
+    // SAFETY: the kernel writes at most the length passed along.
+    let length = unsafe { libc::read(fd, room.as_mut_ptr().cast(), room.len()) };
+    let length = usize::try_from(check(length as c_long)?).unwrap_or(0);
+    // SAFETY: the kernel has written that many bytes of the room.
+    unsafe { buffer.set_len(buffer.len() + length) };
+    Ok(length)
+}
+
 /// `pread` into `buffer`.
 pub(crate) fn read_at(fd: RawFd, buffer: &mut [u8], offset: i64) -> io::Result<usize> {
     // SAFETY: the kernel writes at most the length passed along.

@@ -37,6 +37,21 @@ impl Raw {
         }
     }
 
+    /// Room for the kernel to write one.
+    pub(crate) fn empty() -> Self {
+        Self([0; 28])
+    }
+
+    /// Where that room is, and how much.
+    pub(crate) fn room(&mut self) -> (*mut libc::c_void, socklen_t) {
+        (self.0.as_mut_ptr().cast(), self.0.len() as socklen_t)
+    }
+
+    /// What the kernel wrote into it.
+    pub(crate) fn read(&self, length: socklen_t) -> Option<SocketAddr> {
+        Self::parse(self.0.get(..usize::try_from(length).ok()?)?)
+    }
+
     /// What `bytes` in the kernel's form say; `None` for other families and what is too short.
     pub(crate) fn parse(bytes: &[u8]) -> Option<SocketAddr> {
         let family = c_int::from(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?));
@@ -56,7 +71,8 @@ impl Raw {
     }
 }
 
-fn set(socket: RawFd, level: c_int, option: c_int, value: &[u8]) -> io::Result<()> {
+/// Sets an option.
+pub(crate) fn set(socket: RawFd, level: c_int, option: c_int, value: &[u8]) -> io::Result<()> {
     // SAFETY: pointer and length describe one readable slice.
     let done =
         unsafe { libc::setsockopt(socket, level, option, value.as_ptr().cast(), value.len() as socklen_t) };
@@ -92,7 +108,7 @@ pub(crate) fn original_destination(socket: RawFd, six: bool) -> Option<SocketAdd
         libc::getsockopt(socket, level, ORIGINAL_DESTINATION, raw.0.as_mut_ptr().cast(), &raw mut length)
     };
     check_int(done).ok()?;
-    Raw::parse(raw.0.get(..usize::try_from(length).ok()?)?)
+    raw.read(length)
 }
 
 /// A stream socket that is not connected.
@@ -101,6 +117,18 @@ pub(crate) fn unconnected(six: bool) -> io::Result<OwnedFd> {
     // SAFETY: plain integers.
     let raw = check_int(unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) })?;
     fd::own(c_long::from(raw))
+}
+
+/// A socket for datagrams of one family only.
+pub(crate) fn datagrams(six: bool) -> io::Result<OwnedFd> {
+    let family = if six { libc::AF_INET6 } else { libc::AF_INET };
+    // SAFETY: plain integers.
+    let raw = check_int(unsafe { libc::socket(family, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    let socket = fd::own(c_long::from(raw))?;
+    if six {
+        set(raw, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, &1_i32.to_ne_bytes())?;
+    }
+    Ok(socket)
 }
 
 /// Begins to connect `socket`; the kernel's answer, `EINPROGRESS` included.
@@ -166,16 +194,21 @@ pub(crate) fn local(socket: RawFd) -> io::Result<SocketAddr> {
     let mut length = raw.0.len() as socklen_t;
     // SAFETY: the kernel writes at most `length` bytes, which is the size of the buffer.
     check_int(unsafe { libc::getsockname(socket, raw.0.as_mut_ptr().cast(), &raw mut length) })?;
-    let end = usize::try_from(length).unwrap_or(0).min(raw.0.len());
-    Raw::parse(&raw.0[..end]).ok_or_else(|| errno(libc::EAFNOSUPPORT))
+    raw.read(length).ok_or_else(|| errno(libc::EAFNOSUPPORT))
+}
+
+/// The address of a socket's other end.
+pub(crate) fn peer(socket: RawFd) -> io::Result<SocketAddr> {
+    let mut raw = Raw([0; 28]);
+    let mut length = raw.0.len() as socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which is the size of the buffer.
+    check_int(unsafe { libc::getpeername(socket, raw.0.as_mut_ptr().cast(), &raw mut length) })?;
+    raw.read(length).ok_or_else(|| errno(libc::EAFNOSUPPORT))
 }
 
 /// Whether a socket has another end.
 pub(crate) fn is_connected(socket: RawFd) -> bool {
-    let mut raw = Raw([0; 28]);
-    let mut length = raw.0.len() as socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes, which is the size of the buffer.
-    unsafe { libc::getpeername(socket, raw.0.as_mut_ptr().cast(), &raw mut length) == 0 }
+    peer(socket).is_ok()
 }
 
 /// Gives a socket an address.

@@ -1,0 +1,163 @@
+//! From the client to the server: what is asked, and judging calls.
+
+use super::{Gate, Passage, is_blank, locked, one_line};
+use crate::decide::{Denial, DenialCode};
+use crate::mcp::call::{Call, spelled};
+use crate::mcp::flight::{Asked, FlightError};
+use crate::mcp::protocol::{
+    Era, Fault, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, Kind, Message, error_line, fold,
+    guess_id, raw, result_line,
+};
+use crate::mcp::results::{denial_result, policy_result};
+use crate::mcp::rules::Rules;
+use crate::tool::GET_POLICY;
+use serde_json::json;
+
+/// The methods that are policed, or that tell something the gate must know.
+const CALL: &str = "tools/call";
+const LIST: &str = "tools/list";
+
+impl Gate {
+    /// What becomes of a line from the client.
+    pub fn from_client(&self, line: &[u8]) -> Passage {
+        if is_blank(line) {
+            return Passage::Dropped;
+        }
+        let message = match Message::read(line) {
+            Ok(message) => message,
+            Err(fault) => return self.refuse_from_client(&fault, line),
+        };
+        let passage = match &message.kind {
+            Kind::Answer { .. } => Ok(Passage::AsIs),
+            Kind::Notification { method, params } => self.notification(method, *params),
+            Kind::Request { id, method, params } => self.request(&message, *id, method, *params),
+        };
+        match passage {
+            Ok(Passage::AsIs) if message.separators => Passage::Instead(one_line(message.line)),
+            Ok(passage) => passage,
+            Err(fault) => self.refuse_from_client(&fault, line),
+        }
+    }
+
+    /// Refuses a line from the client, and says so under its identifier if that can be made out.
+    pub fn refuse_from_client(&self, fault: &Fault, line: &[u8]) -> Passage {
+        self.refuse_line("client", fault, line);
+        let id = guess_id(line, &[]);
+        Passage::Back(error_line(id.as_deref(), fault.code(), &format!("refused by sbx: {fault}"), None))
+    }
+
+    fn notification(&self, method: &str, params: Option<&str>) -> Result<Passage, Fault> {
+        if is_policed(method) {
+            return Err(Fault::NotMessage("a call is a request, with an `id`"));
+        }
+        if method == "notifications/initialized" {
+            locked(&self.seen).introduced = true;
+        }
+        if method != "notifications/cancelled" {
+            return Ok(Passage::AsIs);
+        }
+        let id = params.and_then(|params| raw(params, "requestId")).and_then(Id::read);
+        let mut flight = locked(&self.flight);
+        match id.and_then(|id| flight.get(id)) {
+            Some(request) => {
+                request.cancelled = true;
+                Ok(Passage::AsIs)
+            }
+            // Answered already, by the server or by the gate: there is nothing to cancel.
+            None => Ok(Passage::Dropped),
+        }
+    }
+
+    fn request(
+        &self,
+        message: &Message<'_>,
+        id: Id<'_>,
+        method: &str,
+        params: Option<&str>,
+    ) -> Result<Passage, Fault> {
+        if is_policed(method) && method != CALL {
+            return Err(Fault::NotMessage("some readers would take this method for tools/call"));
+        }
+        let kind = match method {
+            CALL => return self.call(message, id, params),
+            LIST => Asked::Tools { first: params.and_then(|params| raw(params, "cursor")).is_none() },
+            "initialize" | "server/discover" => Asked::Introduction,
+            "subscriptions/listen" => Asked::Subscription { acknowledged: false },
+            _ => Asked::Other,
+        };
+        Ok(self.begin(id, kind).err().unwrap_or(Passage::AsIs))
+    }
+
+    fn begin(&self, id: Id<'_>, kind: Asked) -> Result<(), Passage> {
+        locked(&self.flight).begin(id, kind).map_err(|error| {
+            let code = match error {
+                FlightError::Taken => INVALID_REQUEST,
+                FlightError::Full => INTERNAL_ERROR,
+            };
+            Passage::Back(error_line(Some(id.spelled()), code, &format!("refused by sbx: {error}"), None))
+        })
+    }
+
+    /// A call: taken apart, judged, and sent on in its one spelling.
+    fn call(&self, message: &Message<'_>, id: Id<'_>, params: Option<&str>) -> Result<Passage, Fault> {
+        let era = Era::of(params);
+        let tree = message.tree()?;
+        let call = Call::read(&tree)?;
+        let Some(call) = call else {
+            let text = "refused by sbx: a call has `name` and, if any, `arguments`";
+            return Ok(Passage::Back(error_line(Some(id.spelled()), INVALID_PARAMS, text, None)));
+        };
+        let rules = self.rules();
+        if call.tool == GET_POLICY {
+            return Ok(Passage::Back(result_line(id, &era.result(policy_result(&rules)))));
+        }
+        let (action, judged) = match self.judge(&rules, &call) {
+            Ok(action) => (action, None),
+            Err(denial) => (None, Some(denial)),
+        };
+        let mut event = json!({
+            "decision": if judged.is_some() { "deny" } else { "allow" },
+            "call": id.spelled(), "tool": call.tool, "action": action, "retry": call.retry,
+        });
+        if let Some(denial) = &judged {
+            event["denial"] = denial.to_json();
+        }
+        if let Err(error) = self.record(event) {
+            let text = format!("refused by sbx: the call cannot be recorded: {error}");
+            return Ok(Passage::Back(error_line(Some(id.spelled()), INTERNAL_ERROR, &text, None)));
+        }
+        if let Some(denial) = judged {
+            return Ok(Passage::Back(result_line(id, &era.result(denial_result(&denial)))));
+        }
+        let kind = Asked::Call { tool: call.tool.to_owned(), refused: Vec::new() };
+        if let Err(back) = self.begin(id, kind) {
+            return Ok(back);
+        }
+        Ok(Passage::Instead(spelled(&tree, id)))
+    }
+
+    /// Every layer that can say no before the server sees the call; what the call's action is.
+    fn judge<'c>(&self, rules: &Rules, call: &'c Call<'c>) -> Result<Option<&'c str>, Box<Denial>> {
+        let agent = rules.policy.agent();
+        let invalid =
+            |message: String| Box::new(Denial::of_tool(DenialCode::InvalidParams, agent, call.tool, message));
+        let list = &rules.allowlist;
+        let action = match list.action_argument(call.tool) {
+            None => None,
+            Some(argument) => call.action(argument).map_err(invalid)?,
+        };
+        if !list.allows(call.tool, action) {
+            return Err(Box::new(list.denial(agent, call.tool, action)));
+        }
+        locked(&self.seen).check(rules, call.tool)?;
+        if let Some(arguments) = call.arguments {
+            rules.judge_arguments(call.tool, arguments)?;
+        }
+        Ok(action)
+    }
+}
+
+/// Whether a method is the policed one, or some reader could take it for that.
+fn is_policed(method: &str) -> bool {
+    fold(method.trim()) == CALL
+}

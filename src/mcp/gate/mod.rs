@@ -1,0 +1,169 @@
+//! The gate in the stream: what passes, what is answered here, what is dropped.
+//!
+//! Answers for every line in both directions, without reading or writing any stream itself.
+//! Invariant: a call reaches the server only as it was judged, in the one spelling; everything else passes byte for
+//! byte or not at all.
+
+mod inward;
+mod outward;
+
+use super::flight::Flight;
+use super::listing::Seen;
+use super::protocol::{Fault, INTERNAL_ERROR, SUBSCRIPTION_ID, error_line, line_of};
+use super::rules::Rules;
+use crate::audit::{Event, Sink};
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Ends of calls that wait to be recorded at most.
+const MOST_ENDED: usize = 64;
+
+/// What becomes of a line.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// It goes on as it is.
+    AsIs,
+    /// This goes on instead.
+    Instead(String),
+    /// It goes no further, and its sender gets this.
+    Back(String),
+    /// It goes no further.
+    Dropped,
+}
+
+/// Where the gate tells what it did.
+pub trait Teller: Send + Sync + std::fmt::Debug {
+    /// One line for people.
+    fn tell(&self, line: &str);
+}
+
+/// The gate of one server.
+#[derive(Debug)]
+pub struct Gate {
+    rules: RwLock<Arc<Rules>>,
+    flight: Mutex<Flight>,
+    seen: Mutex<Seen>,
+    audit: Arc<dyn Sink>,
+    /// Ends of calls that are not in the log yet: they go there with the next event, or soon.
+    ended: Mutex<Vec<Event>>,
+    teller: Arc<dyn Teller>,
+    server: String,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What a panicking thread left is still whole: every change is one assignment.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Gate {
+    /// A gate with its first rules.
+    pub fn new(rules: Rules, server: &str, audit: Arc<dyn Sink>, teller: Arc<dyn Teller>) -> Self {
+        let seen = Seen::new(&rules);
+        Self {
+            rules: RwLock::new(Arc::new(rules)),
+            flight: Mutex::new(Flight::new()),
+            seen: Mutex::new(seen),
+            audit,
+            ended: Mutex::new(Vec::new()),
+            teller,
+            server: server.to_owned(),
+        }
+    }
+
+    /// The rules now.
+    pub fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Judges by other rules from now on.
+    pub fn swap(&self, rules: Rules) {
+        locked(&self.seen).repin(&rules);
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+    }
+
+    fn event(&self, body: Value) -> Event {
+        let mut event = Event::new("mcp", self.rules().policy.agent(), body);
+        event.body.insert("server".to_owned(), json!(self.server));
+        event
+    }
+
+    /// Keeps what is about to happen, after all that has ended meanwhile.
+    fn record(&self, body: Value) -> std::io::Result<()> {
+        let mut events = std::mem::take(&mut *locked(&self.ended));
+        events.push(self.event(body));
+        self.audit.record_all(events)
+    }
+
+    /// The end of a call: it was recorded before it was made, so that its end may wait.
+    fn record_end(&self, body: Value) {
+        let event = self.event(body);
+        let waiting = {
+            let mut ended = locked(&self.ended);
+            ended.push(event);
+            ended.len()
+        };
+        if waiting >= MOST_ENDED {
+            self.settle();
+        }
+    }
+
+    /// Keeps the ends of calls that are not in the log yet.
+    pub fn settle(&self) {
+        let events = std::mem::take(&mut *locked(&self.ended));
+        if events.is_empty() {
+            return;
+        }
+        if let Err(error) = self.audit.record_all(events) {
+            self.teller.tell(&format!("cannot record the end of a call: {error}"));
+        }
+    }
+
+    /// A line that is not a message, or not one message to every reader.
+    fn refuse_line(&self, direction: &str, fault: &Fault, line: &[u8]) {
+        let start = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
+        let kept = self.record(json!({
+            "decision": "deny", "direction": direction, "fault": fault.name(), "message": fault.to_string(),
+            "line": start, "bytes": line.len(),
+        }));
+        if let Err(error) = kept {
+            self.teller.tell(&format!("cannot record a refused line: {error}"));
+        }
+    }
+
+    /// Notices for the client that the list of tools is another now.
+    pub fn list_changed(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if locked(&self.seen).introduced {
+            lines.push(line_of(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" })));
+        }
+        for id in locked(&self.flight).subscriptions() {
+            lines.push(format!(
+                "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\",\"params\":{{\"_meta\":{{\"{SUBSCRIPTION_ID}\":{id}}}}}}}\n"
+            ));
+        }
+        lines
+    }
+
+    /// Errors for everything that will not be answered any more.
+    pub fn farewell(&self, why: &str) -> Vec<String> {
+        let left = locked(&self.flight).abandon();
+        left.iter().map(|request| error_line(Some(&request.id), INTERNAL_ERROR, why, None)).collect()
+    }
+
+    /// Attaches something that was refused to the server to the calls under way.
+    pub fn note_refusal(&self, refusal: &Value) -> Vec<Value> {
+        locked(&self.flight).refused(refusal)
+    }
+}
+
+pub(in crate::mcp) fn is_blank(line: &[u8]) -> bool {
+    line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
+}
+
+/// A message's line without anything that ends a line for some readers; it stands in strings only.
+fn one_line(line: &str) -> String {
+    let mut line =
+        line.replace('\u{85}', "\\u0085").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+    line.push('\n');
+    line
+}
