@@ -93,7 +93,7 @@ enum Command {
     /// Show, count and verify what happened.
     #[command(subcommand)]
     Audit(audit::Audit),
-    /// Watch a command in a rehearsal, and propose the smallest record it can do its work with.
+    /// Watch a command in a rehearsal, and propose the smallest record for it.
     Learn(learn::Learn),
     /// Show what agents may do, what they did and what changed, as a page or as text.
     Report(report::Report),
