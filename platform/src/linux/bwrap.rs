@@ -79,6 +79,16 @@ impl Options {
         }
     }
 
+    /// Shows what is at `source` now, whatever takes its place until bubblewrap comes to it.
+    fn bind(&mut self, access: Access, source: &Path, dest: &Path) -> io::Result<()> {
+        let held = fd::open2(fd::cwd(), &c_path(source)?, libc::O_PATH, 0, fd::NO_SYMLINKS)?;
+        let option = if access == Access::ReadWrite { "--bind-fd" } else { "--ro-bind-fd" };
+        self.flag(&[option, &held.as_raw_fd().to_string()]);
+        self.add(&[dest.as_os_str()]);
+        self.files.push(held);
+        Ok(())
+    }
+
     /// An in-memory file with `data`, open for the child; its number.
     fn file(&mut self, data: &[u8]) -> io::Result<RawFd> {
         let file = memory_file(data)?;
@@ -121,14 +131,12 @@ fn options(plan: &Plan) -> io::Result<Options> {
     }
     let (uid, gid) = native::inner_ids(plan.identity, process::ids());
     all.flag(&["--uid", &uid.to_string(), "--gid", &gid.to_string(), "--hostname", &plan.hostname]);
-    for op in &plan.mounts {
+    let shields = sources::shields(plan).map_err(|failure| io::Error::from_raw_os_error(failure.errno))?;
+    for (number, op) in plan.mounts.iter().enumerate() {
         mount(op, plan, &mut all)?;
-    }
-    for (dest, source, access) in
-        sources::shields(plan).map_err(|failure| io::Error::from_raw_os_error(failure.errno))?
-    {
-        let option = if access == Access::ReadOnly { "--ro-bind" } else { "--bind" };
-        all.path(option, &[&source, &dest]);
+        for shield in shields.iter().filter(|shield| shield.place == number) {
+            all.bind(shield.access, &shield.source, &shield.dest)?;
+        }
     }
     all.flag(&["--remount-ro", "/", "--chdir", "/"]);
     Ok(all)
@@ -138,8 +146,7 @@ fn mount(op: &MountOp, plan: &Plan, all: &mut Options) -> io::Result<()> {
     match op {
         MountOp::Bind { source, dest, access, .. } => {
             may_make(plan, dest)?;
-            let option = if *access == Access::ReadWrite { "--bind" } else { "--ro-bind" };
-            all.path(option, &[source, dest]);
+            all.bind(*access, source, dest)?;
         }
         MountOp::Tmpfs { dest, size, mode, .. } => {
             may_make(plan, dest)?;
@@ -156,6 +163,14 @@ fn mount(op: &MountOp, plan: &Plan, all: &mut Options) -> io::Result<()> {
         MountOp::Proc { dest } => {
             all.path("--proc", &[dest]);
             all.path("--ro-bind", &[Path::new("/proc/sys"), &dest.join("sys")]);
+            if process::ids().0 == 0 {
+                for name in mounts::PROC_SECRETS {
+                    let name = Path::new(OsStr::from_bytes(name.to_bytes()));
+                    if Path::new("/proc").join(name).exists() {
+                        all.path("--ro-bind", &[Path::new("/dev/null"), &dest.join(name)]);
+                    }
+                }
+            }
         }
         MountOp::Dev { dest } => {
             all.path("--dev", &[dest]);

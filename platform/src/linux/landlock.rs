@@ -161,7 +161,8 @@ fn enforce(ruleset: &OwnedFd) -> io::Result<()> {
 
 fn add(ruleset: &OwnedFd, level: u32, path: &Path, rights: Rights) -> io::Result<()> {
     const PATH_BENEATH: u32 = 1;
-    let target = match fd::open(fd::cwd(), &c_path(path)?, libc::O_PATH, 0) {
+    // Links were followed when the place was decided on; one that stands there now was put there since.
+    let target = match fd::open2(fd::cwd(), &c_path(path)?, libc::O_PATH, 0, fd::NO_SYMLINKS) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         other => other?,
     };

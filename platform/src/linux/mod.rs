@@ -160,6 +160,8 @@ fn launch_behind(
     reception: &mut Reception<'_>,
 ) -> Result<Outcome, PlatformError> {
     let begun = Instant::now();
+    // Whoever ignores the end of children cannot wait for it, and neither could the keeper.
+    signal::set_default(libc::SIGCHLD);
     let landlock = landlock::level();
     if backend == Backend::Landlock && landlock == 0 {
         return Err(PlatformError::NoBackend { reason: String::from("this kernel has no Landlock") });

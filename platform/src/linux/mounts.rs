@@ -12,7 +12,7 @@ use std::ops::Bound;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use crate::linux::sources::{self, Sources, writable_place};
+use crate::linux::sources::{self, Shield, Sources};
 use crate::linux::sys::fd::{self, BENEATH, NO_SYMLINKS};
 use crate::linux::sys::mount::{self, NODEV, NOEXEC, NOSUID, RDONLY};
 use crate::linux::sys::{c_path, errno};
@@ -28,7 +28,19 @@ const COPIES_SIZE: &CStr = c"4294967296";
 /// Where changes are kept while the view is built; afterwards they have no name.
 const COPIES: &str = "/.copies";
 /// Parts of `/proc` that real user 0 could write to without any privilege.
-const PROC_KNOBS: [&CStr; 6] = [c"sys", c"sysrq-trigger", c"irq", c"bus", c"fs", c"acpi"];
+const PROC_KNOBS: [&CStr; 7] = [c"sys", c"sysrq-trigger", c"irq", c"bus", c"fs", c"acpi", c"pressure"];
+/// Parts of `/proc` that real user 0 could read without any privilege and nobody else can.
+pub(super) const PROC_SECRETS: [&CStr; 9] = [
+    c"kcore",
+    c"keys",
+    c"kpagecgroup",
+    c"kpagecount",
+    c"kpageflags",
+    c"pagetypeinfo",
+    c"slabinfo",
+    c"timer_list",
+    c"vmallocinfo",
+];
 
 /// Where something is put.
 enum Point {
@@ -71,12 +83,13 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
         detached: sources.detached,
     };
     let mut devices = sources.devices.iter();
-    for (op, source) in plan.mounts.iter().zip(&sources.binds) {
+    for (number, (op, source)) in plan.mounts.iter().zip(&sources.binds).enumerate() {
         view.apply(op, source.as_ref(), &mut devices)
             .map_err(|error| failure(Step::Mount, op.dest(), &error))?;
-    }
-    for (dest, source, access) in &sources.protected {
-        view.protect(dest, source, *access).map_err(|error| failure(Step::Protect, dest, &error))?;
+        // What the plan mounts deeper comes later and stays on top.
+        for (shield, source) in sources.protected.iter().filter(|(shield, _)| shield.place == number) {
+            view.protect(shield, source).map_err(|error| failure(Step::Protect, &shield.dest, &error))?;
+        }
     }
     mount::set_attributes(view.root.as_fd(), RDONLY, false).map_err(at_root)?;
     mount::pivot(view.root.as_fd()).map_err(|error| failure(Step::Pivot, Path::new("/"), &error))
@@ -188,14 +201,12 @@ impl View<'_> {
         self.covered.insert(dest.to_owned());
     }
 
-    fn protect(&self, dest: &Path, source: &OwnedFd, access: Access) -> io::Result<()> {
-        let (_, place) = writable_place(self.plan, dest).ok_or_else(|| errno(libc::EINVAL))?;
-        let code = self.plan.mounts.iter().rev().find_map(|op| {
-            let MountOp::Bind { dest, code, .. } = op else { return None };
-            (dest == place).then_some(*code)
-        });
-        let bits = NOSUID | NODEV | access_bits(access) | code_bits(code.unwrap_or(Code::Refused));
-        self.put(source, &Point::Held(self.find(dest)?), bits)
+    fn protect(&self, shield: &Shield, source: &OwnedFd) -> io::Result<()> {
+        let Some(MountOp::Bind { code, .. }) = self.plan.mounts.get(shield.place) else {
+            return Err(errno(libc::EINVAL));
+        };
+        let bits = NOSUID | NODEV | access_bits(shield.access) | code_bits(*code);
+        self.put(source, &Point::Held(self.find(&shield.dest)?), bits)
     }
 
     fn tmpfs(&mut self, dest: &Path, size: u64, mode: u32, code: Code) -> io::Result<()> {
@@ -233,6 +244,14 @@ impl View<'_> {
             };
             mount::set_attributes(cover.as_fd(), RDONLY | NOSUID | NODEV | NOEXEC, true)?;
             mount::attach_at(cover.as_fd(), tree.as_fd(), name)?;
+        }
+        let nothing = fd::open(fd::cwd(), c"/dev/null", libc::O_PATH | libc::O_NOFOLLOW, 0)?;
+        for name in PROC_SECRETS {
+            let cover = mount::clone_tree(nothing.as_fd(), c"")?;
+            match mount::attach_at(cover.as_fd(), tree.as_fd(), name) {
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
+                other => other?,
+            }
         }
         Ok(())
     }

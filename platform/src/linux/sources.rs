@@ -27,7 +27,7 @@ pub(super) fn devices(plan: &Plan) -> &'static [&'static str] {
 pub(crate) struct Sources {
     pub(super) binds: Vec<Option<OwnedFd>>,
     pub(super) devices: Vec<OwnedFd>,
-    pub(super) protected: Vec<(PathBuf, OwnedFd, Access)>,
+    pub(super) protected: Vec<(Shield, OwnedFd)>,
     /// Whether each is a tree of its own already, ready to be put somewhere.
     pub(super) detached: bool,
 }
@@ -64,8 +64,9 @@ impl Sources {
             });
         }
         let mut protected = Vec::new();
-        for (dest, source, access) in shields(plan)? {
-            protected.push((dest, pin(&source)?, access));
+        for shield in shields(plan)? {
+            let source = pin(&shield.source)?;
+            protected.push((shield, source));
         }
         Ok(Self { binds, devices, protected, detached: opener == Opener::Outer })
     }
@@ -80,13 +81,25 @@ fn pin(path: &Path, opener: Opener) -> io::Result<OwnedFd> {
     }
 }
 
-/// Self-binds for the ancestors of existing protected paths, then read-only binds for the paths themselves:
-/// where each appears, what it shows, and how.
-pub(crate) fn shields(plan: &Plan) -> Result<Vec<(PathBuf, PathBuf, Access)>, SetupFailure> {
+/// Something laid over a part of a writable place.
+#[derive(Debug)]
+pub(crate) struct Shield {
+    /// Which of the plan's mounts shows the place: what is mounted in it later stays on top.
+    pub(crate) place: usize,
+    /// Where it appears.
+    pub(crate) dest: PathBuf,
+    /// What it shows.
+    pub(crate) source: PathBuf,
+    /// And how.
+    pub(crate) access: Access,
+}
+
+/// Self-binds for the ancestors of existing protected paths, then read-only binds for the paths themselves.
+pub(crate) fn shields(plan: &Plan) -> Result<Vec<Shield>, SetupFailure> {
     let mut ancestors = BTreeSet::new();
     let mut holes = BTreeSet::new();
     for path in &plan.protect {
-        let Some((source, dest)) = writable_place(plan, path) else { continue };
+        let Some((place, source, dest)) = writable_place(plan, path) else { continue };
         let Ok(below) = path.strip_prefix(dest) else { continue };
         let on_host = source.join(below);
         match std::fs::symlink_metadata(&on_host) {
@@ -97,40 +110,43 @@ pub(crate) fn shields(plan: &Plan) -> Result<Vec<(PathBuf, PathBuf, Access)>, Se
             Ok(_) => {}
             Err(_) => continue,
         }
-        holes.insert((path.clone(), on_host));
+        holes.insert((place, path.clone(), on_host));
         let mut inner = PathBuf::new();
         let parts: Vec<_> = below.components().collect();
         for part in &parts[..parts.len() - 1] {
             inner.push(part);
-            ancestors.insert((dest.join(&inner), source.join(&inner)));
+            ancestors.insert((place, dest.join(&inner), source.join(&inner)));
         }
     }
-    let open = ancestors.into_iter().map(|(dest, source)| (dest, source, Access::ReadWrite));
-    let shut = holes.into_iter().map(|(dest, source)| (dest, source, Access::ReadOnly));
-    Ok(open.chain(shut).collect())
+    let shield = |access| move |(place, dest, source)| Shield { place, dest, source, access };
+    let open = ancestors.into_iter().map(shield(Access::ReadWrite));
+    Ok(open.chain(holes.into_iter().map(shield(Access::ReadOnly))).collect())
 }
 
-/// The last bind that shows `path`, if it is writable: its host and inner path.
-pub(crate) fn writable_place<'p>(plan: &'p Plan, path: &Path) -> Option<(&'p Path, &'p Path)> {
-    let mut found = None;
-    for op in &plan.mounts {
-        match op {
-            MountOp::Bind { source, dest, access, .. } if path.starts_with(dest) => {
-                found = (*access == Access::ReadWrite).then_some((source.as_path(), dest.as_path()));
-            }
-            MountOp::Tmpfs { dest, .. } | MountOp::Proc { dest } | MountOp::Dev { dest }
-                if path.starts_with(dest) =>
-            {
-                found = None;
-            }
-            MountOp::Bind { .. }
-            | MountOp::Tmpfs { .. }
-            | MountOp::Proc { .. }
-            | MountOp::Dev { .. }
-            | MountOp::Dir { .. }
-            | MountOp::Symlink { .. }
-            | MountOp::File { .. } => {}
+/// The last bind that shows `path`, if it is writable and nothing hides it: its number, host and inner path.
+pub(crate) fn writable_place<'p>(plan: &'p Plan, path: &Path) -> Option<(usize, &'p Path, &'p Path)> {
+    let last = |op: &&(usize, &MountOp)| path.starts_with(op.1.dest()) && is_filesystem(op.1);
+    match plan.mounts.iter().enumerate().filter(|op| last(&op)).last()? {
+        (number, MountOp::Bind { source, dest, access: Access::ReadWrite, .. }) => {
+            Some((number, source, dest))
         }
+        _ => None,
     }
-    found
+}
+
+/// The last bind that covers `path`, whether or not something of the launch's own hides it, if it is writable.
+pub(crate) fn writable_bind<'p>(plan: &'p Plan, path: &Path) -> Option<(&'p Path, &'p Path)> {
+    plan.mounts.iter().rev().find_map(|op| match op {
+        MountOp::Bind { source, dest, access, .. } if path.starts_with(dest) => {
+            Some((*access == Access::ReadWrite).then_some((source.as_path(), dest.as_path())))
+        }
+        _ => None,
+    })?
+}
+
+fn is_filesystem(op: &MountOp) -> bool {
+    match op {
+        MountOp::Bind { .. } | MountOp::Tmpfs { .. } | MountOp::Proc { .. } | MountOp::Dev { .. } => true,
+        MountOp::Dir { .. } | MountOp::Symlink { .. } | MountOp::File { .. } => false,
+    }
 }

@@ -13,7 +13,7 @@ use libc::c_int;
 
 use super::Done;
 use super::caller::Caller;
-use super::protect::{Change, Own, Protected};
+use super::protect::{Change, Identity, Own, Protected};
 use super::resolve::{Resolver, Spot, Step};
 use super::settings;
 use super::waiting::Waiting;
@@ -189,7 +189,9 @@ impl<'p> Hands<'p> {
         }
         self.take_mask(caller)?;
         mount::make_dir(spot.parent.as_fd(), &spot.name, mode)?;
-        self.own.made(&spot.path);
+        if let Some(identity) = directory_at(&spot) {
+            self.own.made(&spot.path, identity);
+        }
         self.last_made = Some(spot.path);
         Ok(Done::Nothing)
     }
@@ -211,14 +213,23 @@ impl<'p> Hands<'p> {
 
     /// `rename` and relatives.
     pub(super) fn rename(&mut self, caller: &Caller, from: From, to: From, flags: u32) -> io::Result<Done> {
+        // Whiteouts would leave device nodes behind.
+        if flags & !(libc::RENAME_EXCHANGE | libc::RENAME_NOREPLACE) != 0 {
+            return Err(errno(libc::EINVAL));
+        }
         let (from, to) = (self.spot(caller, from)?, self.spot(caller, to)?);
         self.guard(&from.path, Change::Take)?;
         let exchange = flags & libc::RENAME_EXCHANGE != 0;
         if exchange {
             self.guard(&from.path, Change::Make)?;
         }
-        let is_dir =
-            |spot| matches!(look(spot), Ok(Some(found)) if found.st_mode & libc::S_IFMT == libc::S_IFDIR);
+        let is_dir = |spot| directory_at(spot).is_some();
+        let is_file =
+            |spot| matches!(look(spot), Ok(Some(found)) if found.st_mode & libc::S_IFMT == libc::S_IFREG);
+        if !is_file(&from) || exchange && !is_file(&to) {
+            self.guard_tree(&from)?;
+            self.guard_tree(&to)?;
+        }
         // Callers then copy, and what they copy is looked at name by name.
         if (is_dir(&from) || exchange && is_dir(&to)) && self.own.confuses(&from.path, &to.path, exchange) {
             return Err(errno(libc::EXDEV));
@@ -242,7 +253,7 @@ impl<'p> Hands<'p> {
                 flags,
             )
         })?;
-        self.own.moved(&from.path, &to.path);
+        self.own.moved(&from.path, &to.path, directory_at(&to));
         Ok(Done::Nothing)
     }
 
@@ -284,11 +295,15 @@ impl<'p> Hands<'p> {
         let target = caller.name(target)?;
         let spot = self.spot(caller, (dirfd, name))?;
         self.guard(&spot.path, Change::Make)?;
+        self.guard_tree(&spot)?;
         mount::make_link(&target, spot.parent.as_fd(), &spot.name).map(|()| Done::Nothing)
     }
 
     /// `truncate`.
     pub(super) fn truncate(&mut self, caller: &Caller, name: u64, length: i64) -> io::Result<Done> {
+        if !self.protected.allows_length(length) {
+            return Err(errno(libc::EFBIG));
+        }
         let spot = self.spot(caller, (libc::AT_FDCWD, name))?;
         let flags = libc::O_WRONLY | libc::O_NONBLOCK;
         let opened = match self.last(caller, spot, true)? {
@@ -326,6 +341,10 @@ impl<'p> Hands<'p> {
         self.protected.allows_mode(path, &self.own)
     }
 
+    fn guard_tree(&self, spot: &Spot) -> io::Result<()> {
+        if self.protected.allows_tree(&spot.path) { Ok(()) } else { Err(errno(libc::EACCES)) }
+    }
+
     fn guard(&self, path: &Path, change: Change) -> io::Result<()> {
         if self.protected.allows_change(path, &self.own, change) { Ok(()) } else { Err(errno(libc::EACCES)) }
     }
@@ -344,6 +363,12 @@ fn look(spot: &Spot) -> io::Result<Option<libc::stat>> {
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// What the directory at `spot` is, if there is one.
+fn directory_at(spot: &Spot) -> Option<Identity> {
+    let found = look(spot).ok().flatten()?;
+    (found.st_mode & libc::S_IFMT == libc::S_IFDIR).then_some((found.st_dev, found.st_ino))
 }
 
 /// What the kernel says to opening a directory, or a name with a trailing slash, for writing.

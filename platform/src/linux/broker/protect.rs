@@ -7,12 +7,12 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::linux::sources::writable_place;
+use crate::linux::sources::writable_bind;
 use crate::plan::{Access, InsideNew, MountOp, Place, Plan, ProtectedName, Rights};
 
 /// Directories remembered as made by the launch; what is made beyond that is guarded like the rest.
@@ -28,18 +28,40 @@ pub(crate) struct Protected {
     /// Rights on bound places that lie below a private place: the kernel's own rules add up along a path, so
     /// that the private place's rights would hold there too.
     held_here: Vec<Place>,
+    /// Paths that are open although their names are protected: what leads to them stays where it is.
+    opened: BTreeSet<PathBuf>,
+    /// The largest file there may be.
+    file_size: Option<u64>,
     proc: PathBuf,
 }
 
 /// Directories that the launch made itself: what lies below is its own.
-#[derive(Debug, Default)]
-pub(super) struct Own(HashSet<PathBuf>);
+#[derive(Debug)]
+pub(super) struct Own {
+    /// What the directory at a path is.
+    look: fn(&Path) -> Option<Identity>,
+    /// Each with what it is: another directory that takes its name is not the launch's.
+    dirs: HashMap<PathBuf, Identity>,
+    /// Names from which directories that were there before were moved away.
+    vacated: BTreeSet<PathBuf>,
+}
+
+/// Device and number of a directory.
+pub(super) type Identity = (u64, u64);
+
+impl Default for Own {
+    fn default() -> Self {
+        Self { look: identity_of, dirs: HashMap::new(), vacated: BTreeSet::new() }
+    }
+}
 
 impl Own {
     /// A directory was made.
-    pub(super) fn made(&mut self, path: &Path) {
-        if self.0.len() < OWN_MAX && !self.covers(path) {
-            self.0.insert(path.to_path_buf());
+    pub(super) fn made(&mut self, path: &Path, identity: Identity) {
+        let is_full = self.dirs.len() >= OWN_MAX || self.vacated.len() >= OWN_MAX;
+        let in_place_of_another = path.ancestors().any(|above| self.vacated.contains(above));
+        if !is_full && !in_place_of_another && !self.covers(path) {
+            self.dirs.insert(path.to_path_buf(), identity);
         }
     }
 
@@ -50,22 +72,36 @@ impl Own {
     }
 
     /// Something was moved: what was remembered below either name is no longer sure.
-    pub(super) fn moved(&mut self, from: &Path, to: &Path) {
-        let own = self.covers(from);
-        self.0.retain(|path| !path.starts_with(from) && !path.starts_with(to));
+    pub(super) fn moved(&mut self, from: &Path, to: &Path, directory: Option<Identity>) {
+        let by_itself = directory.is_some() && self.dirs.get(from).copied() == directory;
+        let own = by_itself || from.parent().is_some_and(|above| self.covers(above));
+        self.dirs.retain(|path, _| !path.starts_with(from) && !path.starts_with(to));
+        let Some(identity) = directory else { return };
         if own {
-            self.made(to);
+            self.made(to, identity);
+        } else if self.vacated.len() < OWN_MAX {
+            self.vacated.insert(from.to_path_buf());
         }
     }
 
     /// Something was removed.
     pub(super) fn removed(&mut self, path: &Path) {
-        self.0.remove(path);
+        self.dirs.remove(path);
     }
 
     fn covers(&self, path: &Path) -> bool {
-        !self.0.is_empty() && path.ancestors().any(|above| self.0.contains(above))
+        let own = |above: &Path| self.dirs.get(above).is_some_and(|own| (self.look)(above) == Some(*own));
+        !self.dirs.is_empty() && path.ancestors().any(own)
     }
+}
+
+/// What the directory at `path` is, if there is one.
+fn identity_of(path: &Path) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::symlink_metadata(path)
+        .ok()
+        .filter(std::fs::Metadata::is_dir)
+        .map(|found| (found.dev(), found.ino()))
 }
 
 /// What is about to happen to a name.
@@ -97,7 +133,8 @@ impl Protected {
     pub(crate) fn of(plan: &Plan) -> Option<Self> {
         let mut paths = BTreeSet::new();
         for path in &plan.protect {
-            let Some((source, dest)) = writable_place(plan, path) else { continue };
+            // What is hidden is guarded too: what leads to it could be moved away.
+            let Some((source, dest)) = writable_bind(plan, path) else { continue };
             let Ok(below) = path.strip_prefix(dest) else { continue };
             paths.extend(aliases(plan, &source.join(below)));
         }
@@ -111,8 +148,11 @@ impl Protected {
         let proc = proc.unwrap_or_else(|| PathBuf::from("/proc"));
         let held_here = below_private(plan);
         let any = !paths.is_empty() || !names.is_empty() || !held_here.is_empty();
-        let by_first = OnceCell::new();
-        any.then(|| Self { paths: paths.into_iter().collect(), names, by_first, held_here, proc })
+        let opened =
+            names.iter().flat_map(|name| name.may_make.iter().chain(&name.may_take)).cloned().collect();
+        let (paths, by_first, file_size) =
+            (paths.into_iter().collect(), OnceCell::new(), plan.limits.file_size);
+        any.then(|| Self { paths, names, by_first, held_here, opened, file_size, proc })
     }
 
     /// Whether removing names has to be watched too: names that may stand anywhere cannot all be covered by
@@ -136,6 +176,19 @@ impl Protected {
     /// Where the process list is.
     pub(super) fn proc(&self) -> &Path {
         &self.proc
+    }
+
+    /// Whether a file may become this long.
+    pub(super) fn allows_length(&self, length: i64) -> bool {
+        self.file_size.is_none_or(|most| u64::try_from(length).is_ok_and(|length| length <= most))
+    }
+
+    /// Whether a directory with all it holds, or a link, may come to `path` or leave it: not where protected names
+    /// lie at some depth below, for what it holds is not looked at.
+    pub(super) fn allows_tree(&self, path: &Path) -> bool {
+        let parts = parts_of(path);
+        let deep = |at: usize| self.starting_with(parts[at]).any(|name| is_inside_stars(name, &parts[at..]));
+        !(0..parts.len()).any(deep)
     }
 
     /// Whether a directory may be made, or an empty one taken away, at `path`.
@@ -164,6 +217,8 @@ impl Protected {
         };
         !self.paths.iter().any(|kept| path.starts_with(kept) || kept.starts_with(path))
             && !self.names_at(path, own, change).into_iter().any(refused)
+            && !(change != Change::Write
+                && self.opened.iter().any(|open| open != path && open.starts_with(path)))
             && self.place_allows(path, change)
     }
 
@@ -185,6 +240,11 @@ impl Protected {
             Change::Write | Change::Make => Rights::WRITE,
             Change::Take => Rights::REMOVE,
         };
+        // What leads to such a place stays where it is, or the place would be found by another name.
+        let leads = |place: &Place| place.path != path && place.path.starts_with(path);
+        if change != Change::Write && self.held_here.iter().any(leads) {
+            return false;
+        }
         let mut holding = self.held_here.iter().filter(|place| path.starts_with(&place.path)).peekable();
         holding.peek().is_none() || holding.any(|place| place.rights.contains(right))
     }
@@ -215,13 +275,7 @@ impl Protected {
 
     /// Every protected name that `path` has to do with.
     fn names_at(&self, path: &Path, own: &Own, change: Change) -> Vec<Relation<'_>> {
-        let parts: Vec<&OsStr> = path
-            .components()
-            .filter_map(|part| match part {
-                Component::Normal(part) => Some(part),
-                _ => None,
-            })
-            .collect();
+        let parts = parts_of(path);
         let mut found = Vec::new();
         for at in 0..parts.len() {
             for name in self.starting_with(parts[at]) {
@@ -230,6 +284,24 @@ impl Protected {
         }
         found
     }
+}
+
+fn parts_of(path: &Path) -> Vec<&OsStr> {
+    path.components()
+        .filter_map(|part| match part {
+            Component::Normal(part) => Some(part),
+            _ => None,
+        })
+        .collect()
+}
+
+/// Whether these parts go on, after what stands before the first `**` of a name.
+fn is_inside_stars(name: &ProtectedName, parts: &[&OsStr]) -> bool {
+    let before = name.components.iter().take_while(|part| ***part != *"**").count();
+    let same = |(wanted, part): (&Cow<'_, OsStr>, &&OsStr)| **wanted == *"*" || **wanted == **part;
+    before < name.components.len()
+        && parts.len() > before
+        && name.components[..before].iter().zip(parts).all(same)
 }
 
 fn relation<'n>(
@@ -354,6 +426,13 @@ mod tests {
         Protected::of(&plan).unwrap()
     }
 
+    const THE_SAME: Identity = (1, 1);
+
+    /// Paths of these tests lead nowhere: whatever lies there is taken for the same directory.
+    fn seen_everywhere() -> Own {
+        Own { look: |_| Some(THE_SAME), ..Own::default() }
+    }
+
     fn change(guard: &Protected, path: &str) -> bool {
         guard.allows_change(Path::new(path), &Own::default(), Change::Make)
     }
@@ -396,6 +475,7 @@ mod tests {
         let guard = Protected::of(&plan).unwrap();
         let take = |path: &str| guard.allows_change(Path::new(path), &Own::default(), Change::Take);
         assert!(take("/tmp/x") && take("/tmp/w/sub/x") && !take("/tmp/w/x"));
+        assert!(!take("/tmp/w") && !change(&guard, "/tmp"), "what leads to a place stays");
         assert!(change(&guard, "/tmp/w/x"));
     }
 
@@ -421,13 +501,13 @@ mod tests {
     #[test]
     fn a_name_of_one_part_is_the_launchs_own_below_what_it_made() {
         let guard = named(&[".git/hooks", ".envrc", ".git/modules/**/config"]);
-        let mut own = Own::default();
-        own.made(Path::new("/w/new"));
+        let mut own = seen_everywhere();
+        own.made(Path::new("/w/new"), THE_SAME);
         let change = |own: &Own, path: &str| guard.allows_change(Path::new(path), own, Change::Make);
         assert!(change(&own, "/w/new/.envrc") && !change(&own, "/w/.envrc"));
         assert!(!change(&own, "/w/new/.git/hooks/x") && change(&own, "/w/new/.git/hooks/x.sample"));
         assert!(!change(&own, "/w/old/.git/hooks/x.sample"));
-        own.moved(Path::new("/w/new"), Path::new("/w/newer"));
+        own.moved(Path::new("/w/new"), Path::new("/w/newer"), Some(THE_SAME));
         assert!(change(&own, "/w/newer/.envrc") && !change(&own, "/w/new/.envrc"));
     }
 
@@ -443,26 +523,53 @@ mod tests {
     }
 
     #[test]
+    fn no_tree_comes_to_where_names_lie_at_some_depth() {
+        let guard = named(&[".git/modules/**/config", ".envrc"]);
+        let tree = |path: &str| guard.allows_tree(Path::new(path));
+        assert!(!tree("/w/.git/modules/m") && !tree("/w/sub/.git/modules/a/b"));
+        assert!(tree("/w/.git/modules") && tree("/w/modules/m") && tree("/w/a"));
+    }
+
+    #[test]
+    fn what_takes_the_place_of_another_directory_is_not_the_launchs_own() {
+        let mut own = seen_everywhere();
+        own.moved(Path::new("/w/sub"), Path::new("/w/away"), Some((2, 2)));
+        own.made(Path::new("/w/sub"), THE_SAME);
+        assert!(!own.covers(Path::new("/w/sub/.envrc")));
+        own.made(Path::new("/w/new"), THE_SAME);
+        assert!(own.covers(Path::new("/w/new/.envrc")));
+        own.look = |_| Some((3, 3));
+        assert!(!own.covers(Path::new("/w/new/.envrc")), "somebody else put another there");
+    }
+
+    #[test]
+    fn what_leads_to_an_opened_path_stays() {
+        let guard = named(&[".envrc"]);
+        assert!(!change(&guard, "/w/kept") && change(&guard, "/w/kept/other"));
+        assert!(directory(&guard, "/w/kept"));
+    }
+
+    #[test]
     fn nothing_becomes_the_launchs_own_by_moving() {
-        let mut own = Own::default();
-        own.made(Path::new("/w/own"));
+        let mut own = seen_everywhere();
+        own.made(Path::new("/w/own"), THE_SAME);
         let confuses =
             |from: &str, to: &str, exchange| own.confuses(Path::new(from), Path::new(to), exchange);
         assert!(confuses("/w/old", "/w/own/old", false) && confuses("/w/old", "/w/own", false));
         assert!(confuses("/w/own", "/w/old", true) && confuses("/w/old", "/w/own", true));
         assert!(!confuses("/w/own/x", "/w/x", false) && !confuses("/w/a", "/w/b", false));
-        let mut own = Own::default();
-        own.made(Path::new("/w/old/new"));
-        own.moved(Path::new("/w/old"), Path::new("/w/away"));
+        let mut own = seen_everywhere();
+        own.made(Path::new("/w/old/new"), THE_SAME);
+        own.moved(Path::new("/w/old"), Path::new("/w/away"), Some(THE_SAME));
         assert!(!own.covers(Path::new("/w/old/new")));
     }
 
     #[test]
     fn a_new_directory_that_starts_a_name_holds_only_what_is_harmless() {
         let guard = named(&[".git/hooks", ".git/config", ".config/fish"]);
-        let mut own = Own::default();
-        own.made(Path::new("/w/.git"));
-        own.made(Path::new("/w/.config"));
+        let mut own = seen_everywhere();
+        own.made(Path::new("/w/.git"), THE_SAME);
+        own.made(Path::new("/w/.config"), THE_SAME);
         let path = Path::new;
         assert!(guard.allows_directory(path("/w/.git/hooks"), &own, Change::Make));
         assert!(guard.allows_change(path("/w/.git/hooks/pre-commit.sample"), &own, Change::Make));

@@ -41,6 +41,17 @@ const NEW_TIME: u32 = 0x80;
 const SET_ID: u32 = 0o6000;
 /// TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD: typing into, or taking over, a terminal.
 const TERMINAL_TRICKS: &[u32] = &[0x5412, 0x541c, 0x541d, 0x5423];
+/// `F_SETLEASE`: a lease would keep whoever opens the file, the broker among them, waiting.
+const LEASES: &[u32] = &[1024];
+/// Calls that choose a process to schedule otherwise, and where they name it; 0 is the caller.
+const SCHEDULING: [(&str, u32); 6] = [
+    ("setpriority", 1),
+    ("ioprio_set", 1),
+    ("sched_setparam", 0),
+    ("sched_setscheduler", 0),
+    ("sched_setaffinity", 0),
+    ("sched_setattr", 0),
+];
 /// Linux, `ADDR_NO_RANDOMIZE`-free 32-bit, and "only asking".
 const PERSONALITIES: &[u32] = &[0, 8, 0xffff_ffff];
 /// Pairs that stay pairs: streams and packets, with and without the flags for blocking and `execve`. A pair of
@@ -272,6 +283,7 @@ impl Filter {
         rules.add("clone", bits(0, NAMESPACES));
         rules.add("unshare", bits(0, NAMESPACES | NEW_TIME));
         rules.add("ioctl", none_of(1, TERMINAL_TRICKS, error(libc::EPERM)));
+        rules.add("fcntl", none_of(1, LEASES, error(libc::EINVAL)));
         for (name, mode) in MODES {
             rules.add(name, bits(mode, SET_ID));
         }
@@ -291,6 +303,9 @@ impl Filter {
         }
         if !self.ipc {
             IPC.iter().for_each(|name| rules.add(name, Action::Return(error(libc::EPERM))));
+            // Without namespaces the processes of the host have numbers here, too.
+            let only_self = |argument| Action::Look(Check::OneOf { argument, values: &[0] });
+            SCHEDULING.iter().for_each(|(name, argument)| rules.add(name, only_self(*argument)));
         }
         if !self.memory_files {
             rules.add("memfd_create", gone);
