@@ -28,6 +28,7 @@ pub mod decide;
 pub mod doctor;
 pub mod hands;
 pub mod hook;
+pub mod learn;
 pub mod manifest;
 pub mod mcp;
 pub mod net;

@@ -134,6 +134,33 @@ fn node() -> Value {
     ])
 }
 
+pub(super) fn learn() -> Value {
+    let names: Vec<&str> = CATALOG.iter().map(|entry| entry.name).collect();
+    let grant = object([
+        ("grant", text()),
+        ("capability", json!({ "enum": names })),
+        ("risk", risk()),
+        ("why", text()),
+        ("held", json!({ "type": ["boolean", "null"] })),
+    ]);
+    let called = object([
+        ("verb", json!({ "enum": ["read", "write", "delete", "run"] })),
+        ("path", text()),
+        ("what", text()),
+    ]);
+    object([
+        ("grants", list(grant)),
+        ("env", strings()),
+        ("called_out", list(called)),
+        ("notes", strings()),
+        ("status", json!({ "type": "integer" })),
+        ("copied", flag()),
+        ("record", text()),
+        ("file", text_or_null()),
+        ("commands", strings()),
+    ])
+}
+
 pub(super) fn report() -> Value {
     let count = || json!({ "type": "integer", "minimum": 0 });
     let agent = object([

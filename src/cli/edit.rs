@@ -83,6 +83,18 @@ impl Revoke {
     }
 }
 
+/// Gives an agent several grants at once, having been told to.
+pub(super) fn grant_all(ui: &Ui, setting: &Setting, agent: &str, specs: &[Spec]) -> Result<(), CliError> {
+    let quiet = Ui::new(super::Colour::Never, false);
+    let ui = if ui.json { &quiet } else { ui };
+    for spec in specs {
+        let found = editable(agent, setting)?;
+        let facts = setting.facts_for(&found);
+        apply(ui, setting, &found, &facts, spec, grant, "granted")?;
+    }
+    Ok(())
+}
+
 /// A record that lies in a file of the user's or a trusted project's.
 fn editable(name: &str, setting: &Setting) -> Result<AgentSource, CliError> {
     let found = find(name, &setting.facts)?;

@@ -18,6 +18,7 @@ mod fs;
 mod hand;
 mod hook;
 mod http;
+mod learn;
 mod mcp;
 mod new;
 mod offers;
@@ -92,6 +93,8 @@ enum Command {
     /// Show, count and verify what happened.
     #[command(subcommand)]
     Audit(audit::Audit),
+    /// Watch a command in a rehearsal, and propose the smallest record for it.
+    Learn(learn::Learn),
     /// Show what agents may do, what they did and what changed, as a page or as text.
     Report(report::Report),
     /// List skills, or say what one still needs.
@@ -188,6 +191,7 @@ fn run(ui: &Ui, command: Command) -> Result<Exit, CliError> {
         Command::Records(command) => command.run(ui),
         Command::Doctor(command) => command.run(ui),
         Command::Audit(command) => command.run(ui),
+        Command::Learn(command) => command.run(ui),
         Command::Report(command) => command.run(ui),
         Command::Skills(command) => command.run(ui),
         Command::Tools(command) => command.run(ui),

@@ -37,7 +37,7 @@ pub(super) struct New {
 
 impl New {
     pub(super) fn run(self, ui: &Ui, setting: &Setting) -> Result<Exit, CliError> {
-        let path = self.file(&setting.facts)?;
+        let path = file_for(&self.name, &setting.facts, self.project)?;
         let Some(text) = self.text(ui, setting)? else {
             ui.remark("nothing was written");
             return Ok(Exit::Denied);
@@ -76,30 +76,6 @@ impl New {
         Ok(Exit::Fine)
     }
 
-    fn file(&self, facts: &Facts) -> Result<PathBuf, CliError> {
-        let id = normalize_id(&self.name);
-        let plain = !id.is_empty()
-            && id.len() <= 64
-            && !id.starts_with('.')
-            && id.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
-        if !plain {
-            return Err(CliError::new(format!("`{}` is not a name for an agent", self.name))
-                .hint("letters, digits, `.`, `_` and `-`, not starting with a dot"));
-        }
-        let dir = if self.project {
-            let project = facts.project.as_ref().ok_or_else(|| CliError::new("there is no project here"))?;
-            project.join(".sbx/agents")
-        } else {
-            facts.config_dir.join("agents")
-        };
-        let path = dir.join(format!("{id}.md"));
-        if path.exists() {
-            return Err(CliError::new(format!("{} exists already", path.display()))
-                .hint("change it with `sbx agents grant`"));
-        }
-        Ok(path)
-    }
-
     fn text(&self, ui: &Ui, setting: &Setting) -> Result<Option<String>, CliError> {
         if let Some(other) = &self.from {
             let found = find(other, &setting.facts)?;
@@ -126,6 +102,31 @@ impl New {
         let id = normalize_id(&self.name);
         Ok(Some(render_record(id, description.as_deref(), root.as_deref(), &specs)))
     }
+}
+
+/// Where the record of a new agent goes: to the user's own, or to those of the project.
+pub(super) fn file_for(name: &str, facts: &Facts, project: bool) -> Result<PathBuf, CliError> {
+    let id = normalize_id(name);
+    let plain = !id.is_empty()
+        && id.len() <= 64
+        && !id.starts_with('.')
+        && id.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    if !plain {
+        return Err(CliError::new(format!("`{name}` is not a name for an agent"))
+            .hint("letters, digits, `.`, `_` and `-`, not starting with a dot"));
+    }
+    let dir = if project {
+        let project = facts.project.as_ref().ok_or_else(|| CliError::new("there is no project here"))?;
+        project.join(".sbx/agents")
+    } else {
+        facts.config_dir.join("agents")
+    };
+    let path = dir.join(format!("{id}.md"));
+    if path.exists() {
+        return Err(CliError::new(format!("{} exists already", path.display()))
+            .hint("change it with `sbx agents grant`"));
+    }
+    Ok(path)
 }
 
 /// Asks for one grant, from low to high risk; none when the user has had enough.

@@ -58,6 +58,8 @@ pub(super) enum What {
     AuditStats,
     /// An answer of `sbx audit verify`.
     AuditVerdict,
+    /// An answer of `sbx learn`.
+    Learn,
     /// An answer of `sbx report`.
     Report,
     /// An answer of `sbx skills list`.
@@ -119,6 +121,7 @@ pub(super) fn schema(what: What) -> Value {
         What::AuditEvents => titled("sbx audit events", answers::audit_events()),
         What::AuditStats => titled("sbx audit statistics", answers::audit_stats()),
         What::AuditVerdict => titled("sbx audit verdict", answers::audit_verdict()),
+        What::Learn => titled("sbx learn", answers::learn()),
         What::Report => titled("sbx report", answers::report()),
         What::Skills => titled("sbx skills", answers::skills()),
         What::SkillCheck => titled("sbx skill check", answers::skill_check()),

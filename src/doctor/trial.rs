@@ -42,6 +42,15 @@ struct Attack {
     tells: &'static str,
 }
 
+/// Processes and threads of the trial, and more than that.
+const PIDS: u64 = 256;
+const CROWD: &str = "300";
+/// Memory of the trial; that of the one attack on it, and more than that.
+const MEMORY: u64 = 1 << 30;
+const LITTLE_MEMORY: u64 = 64 << 20;
+const HOARD: &str = "268435456";
+const HOARDING: &str = "use more memory than its limit";
+
 const ATTACKS: &[Attack] = &[
     attack(Guarantee::FsHidden, "look", |at| at.file("outside/secret"), "look at a file outside the view"),
     attack(Guarantee::FsRead, "read", |at| at.file("outside/secret"), "read a file outside the view"),
@@ -88,6 +97,7 @@ const ATTACKS: &[Attack] = &[
         |_| Some(OsString::new()),
         "enter a user namespace of its own",
     ),
+    attack(Guarantee::PidsLimit, "crowd", |_| Some(CROWD.into()), "start more threads than its limit"),
     Attack {
         meets: Meets::Nothing,
         ..attack(Guarantee::Teardown, "outlive", |at| at.file("work/open/outlived"), "outlive its launch")
@@ -201,7 +211,11 @@ pub fn try_backend(backend: Backend) -> BackendReport {
         Ok(network) => network,
         Err(failure) => return failed(format!("its network: {failure}")),
     };
+    let bounded = outcome.enforcement.has(Guarantee::MemoryLimit).then(|| ground.hoards(backend));
     let held = |guarantee: Guarantee| {
+        if let (Guarantee::MemoryLimit, Some(hoards)) = (guarantee, bounded) {
+            return (guarantee, if hoards { Fares::Broken } else { Fares::Held }, Some(HOARDING));
+        }
         let seen = network.as_ref().and_then(|network| network.of(guarantee));
         if let Some((fares, tells)) = seen {
             return (guarantee, fares, Some(tells));
@@ -300,8 +314,34 @@ impl Ground {
         &self,
         acts: &[Act],
         backend: Backend,
-        mut serving: Option<&mut Serving>,
+        serving: Option<&mut Serving>,
     ) -> Result<(Outcome, Vec<Tried>), String> {
+        let outcome = self.launch_within(MEMORY, acts, backend, serving)?;
+        let told = told(&outcome.stdout);
+        match &outcome.end {
+            End::Exited(0) if told.len() == acts.len() => Ok((outcome, told)),
+            End::Setup(failure) => Err(failure.to_string()),
+            End::Exited(_) | End::Signaled(_) | End::Limit(_) => {
+                let done = told.len();
+                Err(format!("the attacks ended after {done} of {}: {:?}", acts.len(), outcome.end))
+            }
+        }
+    }
+
+    /// Whether more memory can be used than the limit says.
+    fn hoards(&self, backend: Backend) -> bool {
+        let acts = [Act::new("hoard", HOARD)];
+        let outcome = self.launch_within(LITTLE_MEMORY, &acts, backend, None);
+        outcome.is_ok_and(|outcome| told(&outcome.stdout).iter().any(|tried| tried.error.is_none()))
+    }
+
+    fn launch_within(
+        &self,
+        memory: u64,
+        acts: &[Act],
+        backend: Backend,
+        mut serving: Option<&mut Serving>,
+    ) -> Result<Outcome, String> {
         let program =
             std::env::current_exe().and_then(fs::canonicalize).map_err(|error| error.to_string())?;
         let (work, open) = (self.dir.join("work"), self.dir.join("work/open"));
@@ -332,19 +372,9 @@ impl Ground {
             Invocation::new(sbx_platform::ids()).stdio(Stdio::Capture).accepting(all).outlet(outlet);
         let mut lowered = lower(&permit, &invocation, &Live).map_err(|error| error.to_string())?;
         // A limit that is not asked for is not missed, so both are asked for.
-        (lowered.plan.limits.memory, lowered.plan.limits.pids) = (Some(1 << 30), Some(256));
+        (lowered.plan.limits.memory, lowered.plan.limits.pids) = (Some(memory), Some(PIDS));
         let porter = serving.map(|serving| serving as &mut dyn Porter);
-        let outcome = sbx_platform::launch(&lowered.plan, Some(backend), porter);
-        let outcome = outcome.map_err(|error| error.to_string())?;
-        let told = told(&outcome.stdout);
-        match &outcome.end {
-            End::Exited(0) if told.len() == acts.len() => Ok((outcome, told)),
-            End::Setup(failure) => Err(failure.to_string()),
-            End::Exited(_) | End::Signaled(_) | End::Limit(_) => {
-                let done = told.len();
-                Err(format!("the attacks ended after {done} of {}: {:?}", acts.len(), outcome.end))
-            }
-        }
+        sbx_platform::launch(&lowered.plan, Some(backend), porter).map_err(|error| error.to_string())
     }
 }
 

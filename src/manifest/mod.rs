@@ -47,7 +47,7 @@ pub(crate) use load::read_bounded;
 pub(crate) use mcp::KEYS as MCP_KEYS;
 pub(crate) use plain_yaml::parse as parse_plain_yaml;
 pub(crate) use record::{MAX_AGENT_ID, is_agent_id};
-pub(crate) use render::record as render_record;
+pub(crate) use render::{entry as render_entry, record as render_record};
 pub(crate) use risk::RISK_KEYS;
 pub(crate) use sections::duration;
 pub(crate) use write::{create as create_file, rewrite_bounded};

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 /// One grant as a list entry in flow style: `records.read` or `net.get: {hosts: [a.com]}`.
 #[must_use]
-pub(super) fn entry(spec: &Spec) -> String {
+pub(crate) fn entry(spec: &Spec) -> String {
     if spec.scope.is_bare() {
         return spec.capability.name().to_owned();
     }

@@ -74,6 +74,8 @@ const DOINGS: &[(&str, Doing)] = &[
     ("signal", |process| attempt::signal(parsed(process)?)),
     ("memory", |number| attempt::find_memory(parsed(number)?)),
     ("namespace", |_| attempt::user_namespace()),
+    ("crowd", |number| crowd(parsed(number)?)),
+    ("hoard", |bytes| hoard(parsed(bytes)?)),
     ("outlive", |path| {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg(WORD).arg(argument("linger", path));
@@ -87,6 +89,43 @@ const DOINGS: &[(&str, Doing)] = &[
 
 /// How long after a launch nothing of it can show itself any more.
 pub const SURELY_GONE: Duration = Duration::from_millis(400);
+
+/// So many threads at once, which rest until the last one is there.
+fn crowd(number: usize) -> io::Result<()> {
+    const SMALL: usize = 64 << 10;
+    let (rest, wake) = std::sync::mpsc::channel::<()>();
+    let wake = std::sync::Arc::new(std::sync::Mutex::new(wake));
+    let mut threads = Vec::new();
+    let mut refused = Ok(());
+    for _ in 0..number {
+        let wake = wake.clone();
+        let resting = move || drop(wake.lock().map(|wake| wake.recv()));
+        match std::thread::Builder::new().stack_size(SMALL).spawn(resting) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                refused = Err(error);
+                break;
+            }
+        }
+    }
+    drop(rest);
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+    refused
+}
+
+/// So much memory, all of it used. Where it is bounded this process may not live to tell.
+fn hoard(bytes: usize) -> io::Result<()> {
+    const STEP: usize = 1 << 20;
+    let mut kept: Vec<Vec<u8>> = Vec::new();
+    for step in 0..bytes / STEP {
+        let mut block: Vec<u8> = Vec::new();
+        block.try_reserve_exact(STEP).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        block.resize(STEP, u8::try_from(step % 251 + 1).unwrap_or(1));
+        kept.push(block);
+    }
+    std::hint::black_box(&kept);
+    Ok(())
+}
 
 /// Whether a file could be deleted, without deleting it: asked the wrong way, the kernel checks the right first and
 /// then says that it is no directory, or that it is one.

@@ -111,7 +111,7 @@ fn a_mistyped_command_is_answered_with_the_right_one() {
     expect![[r#"
         [stderr]
         error: invalid value 'recrd' for '<WHAT>'
-          [possible values: capabilities, record, config, denial, check-request, check-response, outcome, agents, agent, grants, problems, explanation, risk-assessment, risk-suggestions, risk-rules, why, doctor, audit-events, audit-stats, audit-verdict, report, skills, skill-check, provider-tools, mcp-pins, mcp-install, hook-install, tools, tool-problems, tool-run, tool-status, tool-session, operation]
+          [possible values: capabilities, record, config, denial, check-request, check-response, outcome, agents, agent, grants, problems, explanation, risk-assessment, risk-suggestions, risk-rules, why, doctor, audit-events, audit-stats, audit-verdict, learn, report, skills, skill-check, provider-tools, mcp-pins, mcp-install, hook-install, tools, tool-problems, tool-run, tool-status, tool-session, operation]
 
           tip: a similar value exists: 'record'
 

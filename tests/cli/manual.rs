@@ -72,6 +72,7 @@ fn the_short_help_is_one_screen() {
           records         Read and change the store of records with an agent's authority
           doctor          Find out what works here, what does not, and what to do about it
           audit           Show, count and verify what happened
+          learn           Watch a command in a rehearsal, and propose the smallest record for it
           report          Show what agents may do, what they did and what changed, as a page or as text
           skills          List skills, or say what one still needs
           tools           Name commands with checked values, and run them or leave them running

@@ -24,6 +24,7 @@ const KINDS: &[&str] = &[
     "audit-events",
     "audit-stats",
     "audit-verdict",
+    "learn",
     "report",
     "skills",
     "skill-check",

@@ -1,0 +1,247 @@
+//! Runs a command only to see what it does: what it reads is shown, what it writes is kept apart, secrets are closed,
+//! and the network is what the caller allows.
+
+use super::launch::{RunError, start};
+use super::live::Live;
+use super::setting::{Setting, SettingError};
+use crate::audit::{Event, Sink};
+use crate::capability::{Capability, Method};
+use crate::decide::{Decision, Denial, Request, decide};
+use crate::learn::{HostSeen, Observed};
+use crate::manifest::Manifest;
+use crate::plan::{Invocation, Rehearsal};
+use crate::policy::Policy;
+use crate::profile::{PlaceSort, known_places, system_view, verb_of};
+use crate::text::{Source, render_all};
+use sbx_platform::path::{resolve, within};
+use sbx_platform::{Backend, End, Outcome, Pipe};
+use serde_json::{Value, json};
+use std::ffi::OsString;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Under this name a rehearsal is recorded.
+pub const REHEARSING: &str = "learn";
+/// A host that nobody has: with a grant for it there is a gateway, which then tells what is asked for.
+const NOBODY: &str = "nobody.invalid";
+/// Parts of the machine that are never shown as a whole, or are there in another form.
+const NOT_SHOWN: &[&str] =
+    &["/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/boot", "/etc", "/lost+found", "/home"];
+
+/// What may really happen while a command is watched.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Allowed {
+    /// Places that are really written.
+    pub places: Vec<PathBuf>,
+    /// Hosts that are really reached; `*` is every public one. Nothing is deleted there.
+    pub hosts: Vec<String>,
+}
+
+impl Allowed {
+    /// What may really happen.
+    #[must_use]
+    pub fn new(places: Vec<PathBuf>, hosts: Vec<String>) -> Self {
+        Self { places, hosts }
+    }
+}
+
+/// A command that was watched.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Rehearsed {
+    /// What was seen.
+    pub observed: Observed,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Whether its changes went to a copy; else they were refused.
+    pub copied: bool,
+}
+
+/// Why a command was not watched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObserveError {
+    /// The setting does not allow it.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// The command is not allowed even so.
+    #[error("{0}")]
+    Denied(Box<Denial>),
+    /// It was not run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// What it wrote could not be passed on.
+    #[error("cannot pass the command's output on")]
+    Output(#[source] io::Error),
+}
+
+/// Runs `argv` in `dir` and watches it; its output goes to `out`.
+///
+/// # Errors
+/// When it cannot be run here.
+pub fn observe(
+    setting: &Setting,
+    argv: Vec<OsString>,
+    dir: &Path,
+    allowed: &Allowed,
+    log: &Arc<dyn Sink>,
+    out: &mut (dyn Write + Send),
+) -> Result<Rehearsed, ObserveError> {
+    let policy = policy(setting, dir, allowed)?;
+    let request = Request::exec(argv).in_dir(dir);
+    let permit = match decide(&policy, &request) {
+        Decision::Allow(permit) => permit,
+        Decision::Deny(denial) => return Err(ObserveError::Denied(denial)),
+    };
+    let sink = Arc::new(Watching { log: log.clone(), seen: Mutex::default() });
+    let watched: Arc<dyn Sink> = sink.clone();
+    let mut run = |copies: bool| -> Result<Outcome, ObserveError> {
+        let rehearsal = rehearsal(setting, &policy, allowed, copies);
+        let invocation = Invocation::new(sbx_platform::ids()).tracing(true).rehearsal(Some(rehearsal));
+        let backend = copies.then_some(Backend::Native);
+        let stdio = [Pipe::Inherit, Pipe::New, Pipe::Inherit];
+        let mut started = start(&permit, &invocation, backend, &Live, stdio, &watched)?;
+        let stdout = started.child.stdout.take();
+        // What was seen can be long, and comes while output still may: both are read at once.
+        let (ended, copied) = std::thread::scope(|scope| {
+            let passing = scope.spawn(|| stdout.map_or(Ok(()), |stdout| pass_on(stdout, out)));
+            let ended = started.child.wait();
+            (ended, passing.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())))
+        });
+        super::launch::record_end(REHEARSING, &started.id, &ended, &**log).map_err(RunError::Audit)?;
+        copied.map_err(ObserveError::Output)?;
+        Ok(ended.map_err(RunError::from)?)
+    };
+    let (outcome, copied) = match run(true) {
+        Ok(outcome) if !matches!(outcome.end, End::Setup(_)) => (outcome, true),
+        // Where changes cannot be kept apart, nothing is written at all.
+        Ok(_) | Err(ObserveError::Run(RunError::Platform(_))) => (run(false)?, false),
+        Err(error) => return Err(error),
+    };
+    let succeeded = matches!(outcome.end, End::Exited(0));
+    let observed = Observed::new(outcome.acts.clone(), sink.hosts(), succeeded);
+    Ok(Rehearsed { observed, outcome, copied })
+}
+
+fn pass_on(mut from: impl Read, to: &mut (dyn Write + Send)) -> io::Result<()> {
+    let mut buffer = [0; 8192];
+    loop {
+        match from.read(&mut buffer)? {
+            0 => return Ok(()),
+            length => to.write_all(&buffer[..length]).and_then(|()| to.flush())?,
+        }
+    }
+}
+
+/// The authority a command is watched under, narrowed by the configuration as any other.
+fn policy(setting: &Setting, dir: &Path, allowed: &Allowed) -> Result<Policy, SettingError> {
+    let facts = setting.facts.clone();
+    let root = facts.project.clone().unwrap_or_else(|| dir.to_path_buf());
+    let writable = [root.clone(), facts.home.clone()].into_iter().chain(allowed.places.iter().cloned());
+    let mut grants = vec![json!({ "proc.exec": { "in": root } })];
+    for place in writable {
+        for verb in ["fs.read", "fs.write", "fs.delete"] {
+            grants.push(json!({ verb: { "in": place } }));
+        }
+    }
+    grants.extend(shown().into_iter().map(|place| json!({ "fs.read": { "in": place } })));
+    let hosts: Vec<&str> = allowed.hosts.iter().map(String::as_str).chain([NOBODY]).collect();
+    for verb in ["net.get", "net.post", "net.put"] {
+        grants.push(json!({ verb: { "hosts": hosts } }));
+    }
+    // JSON is YAML too, and quotes every path.
+    let record = json!({ "id": REHEARSING, "capabilities": grants, "env": ["PATH"] });
+    let source = Source::new("built-in:learn", record.to_string());
+    let (manifest, problems) = Manifest::parse(source.clone(), &facts);
+    let manifest = manifest.ok_or_else(|| SettingError::Record(render_all(&problems, &source)))?;
+    Ok(Policy::resolve(&manifest, &setting.config, &facts).0)
+}
+
+/// Directories of the machine beside the system's own and the home.
+fn shown() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir("/").into_iter().flatten().flatten();
+    let known = |path: &Path| {
+        NOT_SHOWN.iter().any(|hidden| path == Path::new(hidden))
+            || system_view()
+                .any(|(place, _)| within(path, Path::new(place)) || within(Path::new(place), path))
+    };
+    let dirs =
+        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path());
+    dirs.filter(|path| path.to_str().is_some() && !known(path) && std::fs::read_dir(path).is_ok()).collect()
+}
+
+fn rehearsal(setting: &Setting, policy: &Policy, allowed: &Allowed, copies: bool) -> Rehearsal {
+    let home = &setting.facts.home;
+    let hidden =
+        known_places(PlaceSort::Secret).map(|place| home.join(place.path)).filter(|path| path.exists());
+    let written: Vec<&Path> =
+        policy.held(Capability::FsWrite).filter_map(|grant| grant.root.as_deref()).collect();
+    let inside = |mount: &PathBuf| written.iter().any(|place| within(mount, place) && mount != place);
+    let mut apart: Vec<PathBuf> = mount_points().into_iter().filter(inside).collect();
+    apart.extend(
+        written
+            .iter()
+            .filter(|place| mount_points().iter().any(|mount| mount == *place))
+            .map(|place| place.to_path_buf()),
+    );
+    let kept = allowed.places.iter().map(|place| resolve(place).unwrap_or_else(|_| place.clone())).collect();
+    let mut rehearsal = Rehearsal::default();
+    (rehearsal.copies, rehearsal.kept, rehearsal.apart) = (copies, kept, apart);
+    rehearsal.hidden = hidden.collect();
+    rehearsal
+}
+
+/// Where something is mounted, as far as it can be told.
+fn mount_points() -> Vec<PathBuf> {
+    let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let points = text.lines().filter_map(|line| line.split(' ').nth(4)).filter(|point| !point.contains('\\'));
+    points.map(PathBuf::from).filter(|point| point.is_dir()).collect()
+}
+
+/// Keeps what the gateway tells, on its way to the log.
+#[derive(Debug)]
+struct Watching {
+    log: Arc<dyn Sink>,
+    seen: Mutex<Vec<Event>>,
+}
+
+impl Sink for Watching {
+    fn record(&self, event: Event) -> io::Result<()> {
+        if matches!(event.kind, "name" | "request" | "connection") {
+            self.seen.lock().unwrap_or_else(PoisonError::into_inner).push(event.clone());
+        }
+        self.log.record(event)
+    }
+}
+
+impl Watching {
+    fn hosts(&self) -> Vec<HostSeen> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts: Vec<HostSeen> = seen.iter().filter_map(host_of).collect();
+        hosts.sort();
+        hosts.dedup();
+        hosts
+    }
+}
+
+/// What an event of the gateway says about a host.
+fn host_of(event: &Event) -> Option<HostSeen> {
+    let request = event.body.get("denial").and_then(|denial| denial.get("request"));
+    match request {
+        Some(request) => {
+            let target = request.get("host").and_then(Value::as_str)?;
+            let verb = request.get("capability").and_then(Value::as_str).and_then(Capability::from_name);
+            Some(HostSeen::new(target, verb.filter(|_| event.kind == "request"), false))
+        }
+        None if event.kind == "request" => {
+            let text = |key: &str| event.body.get(key).and_then(Value::as_str);
+            let method = text("method")?;
+            let meant = verb_of(method, text("path").unwrap_or_default());
+            let verb = meant.or_else(|| Method::from_token(method).map(Method::capability))?;
+            Some(HostSeen::new(text("target")?, Some(verb), true))
+        }
+        None => None,
+    }
+}
