@@ -27,5 +27,7 @@ mod support_agreement {
     pub(crate) mod acts;
     pub(crate) mod world;
 }
+#[path = "hands/warm.rs"]
+mod warm;
 #[path = "hands/world.rs"]
 mod world;

@@ -21,7 +21,7 @@ fn processes(text: &str) -> Vec<u32> {
 }
 
 /// The descendants of a process that run the helper.
-fn helpers_of(parent: u32) -> Vec<u32> {
+pub(crate) fn helpers_of(parent: u32) -> Vec<u32> {
     let is_below = |number: u32| {
         let mut at = number;
         for _ in 0..16 {
@@ -41,7 +41,7 @@ fn helpers_of(parent: u32) -> Vec<u32> {
     processes("__hands").into_iter().filter(|number| is_below(*number)).collect()
 }
 
-fn until(mut done: impl FnMut() -> bool) -> bool {
+pub(crate) fn until(mut done: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + Duration::from_secs(20);
     while Instant::now() < end {
         if done() {
@@ -52,13 +52,13 @@ fn until(mut done: impl FnMut() -> bool) -> bool {
     false
 }
 
-fn is_alive(number: u32) -> bool {
+pub(crate) fn is_alive(number: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
 /// A tree in which a search takes long enough to be interrupted.
-fn many_files(world: &World) {
+pub(crate) fn many_files(world: &World) {
     let text = format!("{}\n", "abcdefghij".repeat(8)).repeat(4000);
     for number in 0..120 {
         world.write(&format!("many/{number}.txt"), &text);
