@@ -83,16 +83,15 @@ impl Log {
     fn append(&self, events: &[Event]) -> io::Result<()> {
         // One at a time within this process, too: all of it holds the same lock.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut last) = kept.take() {
-            if last.turn.again(&self.files)? {
-                if let Some(head) = last.position(&self.files, self.settings.max_size)? {
-                    last.head = self.write(events, &Position::at(head), &last.turn, &mut last.file, None)?;
-                    last.turn.release()?;
-                    *kept = Some(last);
-                    return Ok(());
-                }
-            }
-            // Somebody else rotated, repaired or replaced something: all is looked at anew.
+        // Where somebody else rotated, repaired or replaced something, all is looked at anew.
+        if let Some(mut last) = kept.take()
+            && last.turn.again(&self.files)?
+            && let Some(head) = last.position(&self.files, self.settings.max_size)?
+        {
+            last.head = self.write(events, &Position::at(head), &last.turn, &mut last.file, None)?;
+            last.turn.release()?;
+            *kept = Some(last);
+            return Ok(());
         }
         let now = self.append_anew(events)?;
         *kept = self.stays_open.load(Ordering::Relaxed).then_some(now);

@@ -125,8 +125,8 @@ pub(crate) fn shields(plan: &Plan) -> Result<Vec<Shield>, SetupFailure> {
 
 /// The last bind that shows `path`, if it is writable and nothing hides it: its number, host and inner path.
 pub(crate) fn writable_place<'p>(plan: &'p Plan, path: &Path) -> Option<(usize, &'p Path, &'p Path)> {
-    let last = |op: &&(usize, &MountOp)| path.starts_with(op.1.dest()) && is_filesystem(op.1);
-    match plan.mounts.iter().enumerate().filter(|op| last(&op)).last()? {
+    let shows = |(_, op): &(usize, &MountOp)| path.starts_with(op.dest()) && is_filesystem(op);
+    match plan.mounts.iter().enumerate().rev().find(shows)? {
         (number, MountOp::Bind { source, dest, access: Access::ReadWrite, .. }) => {
             Some((number, source, dest))
         }

@@ -152,7 +152,7 @@ impl Protected {
             names.iter().flat_map(|name| name.may_make.iter().chain(&name.may_take)).cloned().collect();
         let (paths, by_first, file_size) =
             (paths.into_iter().collect(), OnceCell::new(), plan.limits.file_size);
-        any.then(|| Self { paths, names, by_first, held_here, opened, file_size, proc })
+        any.then_some(Self { paths, names, by_first, held_here, opened, file_size, proc })
     }
 
     /// Whether removing names has to be watched too: names that may stand anywhere cannot all be covered by
@@ -217,8 +217,7 @@ impl Protected {
         };
         !self.paths.iter().any(|kept| path.starts_with(kept) || kept.starts_with(path))
             && !self.names_at(path, own, change).into_iter().any(refused)
-            && !(change != Change::Write
-                && self.opened.iter().any(|open| open != path && open.starts_with(path)))
+            && (change == Change::Write || !self.opened.iter().any(|open| leads_to(path, open)))
             && self.place_allows(path, change)
     }
 
@@ -241,8 +240,7 @@ impl Protected {
             Change::Take => Rights::REMOVE,
         };
         // What leads to such a place stays where it is, or the place would be found by another name.
-        let leads = |place: &Place| place.path != path && place.path.starts_with(path);
-        if change != Change::Write && self.held_here.iter().any(leads) {
+        if change != Change::Write && self.held_here.iter().any(|place| leads_to(path, &place.path)) {
             return false;
         }
         let mut holding = self.held_here.iter().filter(|place| path.starts_with(&place.path)).peekable();
@@ -284,6 +282,11 @@ impl Protected {
         }
         found
     }
+}
+
+/// Whether `path` is a directory above `place`.
+fn leads_to(path: &Path, place: &Path) -> bool {
+    place != path && place.starts_with(path)
 }
 
 fn parts_of(path: &Path) -> Vec<&OsStr> {
