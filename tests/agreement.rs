@@ -9,6 +9,7 @@
 #[path = "support_agreement"]
 mod support_agreement {
     pub(crate) mod acts;
+    #[expect(dead_code, reason = "where a world stands matters to those who act in it one by one")]
     pub(crate) mod world;
 }
 
