@@ -6,6 +6,7 @@ mod explain;
 mod launch;
 mod live;
 mod network;
+mod own_programs;
 mod reaching;
 mod record;
 mod repositories;
@@ -25,6 +26,7 @@ pub use launch::{
 };
 pub use live::{Live, LiveFor};
 pub use network::{Network, fetcher};
+pub use own_programs::OwnPrograms;
 pub use record::{allowed, audit, denied};
 pub use repositories::armed_repositories;
 pub use risk::{RiskLayer, judge, risk_denial};
