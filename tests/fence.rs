@@ -450,3 +450,17 @@ fn what_the_fence_refused_is_explained() {
     let run = bench.sh("rm -f src/a; true");
     assert!(run.status == 0 && !run.stderr.contains("sbx:"), "{}", run.stderr);
 }
+
+#[test]
+fn the_running_program_itself_stays_as_it_is() {
+    let bench = Bench::new("own");
+    bench.open_record("");
+    bench.subdir("bin");
+    let change = "./bin/sbx exec --agent agent.yml -- sh -c";
+    let run = bench.shell_line(&format!(
+        "cp $(command -v SBX) bin/sbx; cp bin/sbx bin/other; \
+         {change} 'echo x >> bin/sbx'; {change} 'rm bin/sbx'; {change} 'mv bin/other bin/sbx'; {change} 'mv bin away'; \
+         {change} 'echo x >> bin/other' && echo changed; cmp SBX bin/sbx && echo same"
+    ));
+    assert_eq!(run.stdout, "changed\nsame\n", "{}", run.stderr);
+}

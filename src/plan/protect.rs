@@ -16,7 +16,9 @@ use std::sync::Arc;
 pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<PathBuf> {
     let record = policy.record().map(Path::to_path_buf);
     let facts = policy.facts();
-    let own = [facts.config_dir.clone(), facts.state_dir.clone()].into_iter().chain(record);
+    // Whoever could change the program that holds the fence would choose the next one.
+    let program = host.own_program().filter(|program| places.is_writable(program));
+    let own = [facts.config_dir.clone(), facts.state_dir.clone()].into_iter().chain(record).chain(program);
     let writable = places.iter().map(|(path, _)| path).filter(|path| places.is_writable(path));
     let standing = writable.flat_map(|place| candidates(place, host));
     // A grant that names a protected path opens it, so it is not laid over.
