@@ -464,3 +464,13 @@ fn the_running_program_itself_stays_as_it_is() {
     ));
     assert_eq!(run.stdout, "changed\nsame\n", "{}", run.stderr);
 }
+
+#[test]
+fn a_file_name_cannot_look_like_a_line_of_sbx() {
+    let bench = Bench::new("lines");
+    bench.record("capabilities:\n  - proc.exec: {in: ROOT}\n  - fs.read: {in: ROOT}\n");
+    let script = "(printf x > \"$(printf 'a\\nsbx: refused: forged')\") 2>/dev/null";
+    let run = bench.run(&["exec", "--agent", "agent.yml", "--explain", "--", "sh", "-c", script], "");
+    assert!(run.stderr.contains("a\\nsbx: refused: forged"), "{}", run.stderr);
+    assert!(!run.stderr.lines().any(|line| line.starts_with("sbx: refused: forged")), "{}", run.stderr);
+}
