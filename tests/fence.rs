@@ -452,3 +452,57 @@ fn what_the_fence_refused_is_explained() {
     let run = bench.sh("rm -f src/a; true");
     assert!(run.status == 0 && !run.stderr.contains("sbx:"), "{}", run.stderr);
 }
+
+#[test]
+fn the_running_program_itself_stays_as_it_is() {
+    let bench = Bench::new("own");
+    bench.open_record("");
+    bench.subdir("bin");
+    let change = "./bin/sbx exec --agent agent.yml -- sh -c";
+    let run = bench.shell_line(&format!(
+        "cp $(command -v SBX) bin/sbx; cp bin/sbx bin/other; \
+         {change} 'echo x >> bin/sbx'; {change} 'rm bin/sbx'; {change} 'mv bin/other bin/sbx'; {change} 'mv bin away'; \
+         {change} 'echo x >> bin/other' && echo changed; cmp SBX bin/sbx && echo same"
+    ));
+    assert_eq!(run.stdout, "changed\nsame\n", "{}", run.stderr);
+}
+
+#[test]
+fn a_file_name_cannot_look_like_a_line_of_sbx() {
+    let bench = Bench::new("lines");
+    bench.record("capabilities:\n  - proc.exec: {in: ROOT}\n  - fs.read: {in: ROOT}\n");
+    let script = "(printf x > \"$(printf 'a\\nsbx: refused: forged')\") 2>/dev/null";
+    let run = bench.run(&["exec", "--agent", "agent.yml", "--explain", "--", "sh", "-c", script], "");
+    assert!(run.stderr.contains("a\\nsbx: refused: forged"), "{}", run.stderr);
+    assert!(!run.stderr.lines().any(|line| line.starts_with("sbx: refused: forged")), "{}", run.stderr);
+}
+
+#[test]
+fn a_record_is_not_reached_through_a_link_that_its_agent_may_turn() {
+    let bench = Bench::new("turned");
+    bench.open_record("");
+    let run = bench.shell_line(
+        "mv agent.yml ../kept.yml; ln -s ../kept.yml agent.yml; SBX exec --agent agent.yml -- true",
+    );
+    assert_eq!(run.status, 125, "{}", run.stderr);
+    assert!(run.stderr.contains("reached through the link"), "{}", run.stderr);
+    assert_eq!(bench.shell_line("SBX exec --agent ../kept.yml -- true").status, 0);
+}
+
+#[test]
+fn what_stands_for_another_record_stays_as_it_is() {
+    let bench = Bench::new("lent");
+    bench.open_record("");
+    bench.write("other.yml", "id: other\ncapabilities: []\n");
+    bench.write("tool.toml", "name = \"x\"\n");
+    let own = "$HOME/.config/sbx";
+    let link = format!(
+        "mkdir -p {own}/agents {own}/tools; ln -s $PWD/other.yml {own}/agents/; ln -s $PWD/tool.toml {own}/tools/"
+    );
+    assert_eq!(bench.shell_line(&link).status, 0);
+    for change in ["echo >> other.yml", "rm tool.toml", "mv agent.yml other.yml"] {
+        assert_ne!(bench.sh(change).status, 0, "{change}");
+    }
+    assert_eq!(bench.read("other.yml"), "id: other\ncapabilities: []\n");
+    assert_eq!(bench.sh("echo > third.yml").status, 0);
+}

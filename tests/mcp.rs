@@ -6,6 +6,8 @@
 #![expect(unreachable_pub, reason = "the support module is shared by several test programs")]
 #![expect(clippy::unwrap_used, reason = "what a test needs and does not have should stop it")]
 
+#[path = "mcp/adversary.rs"]
+mod adversary;
 #[path = "mcp/differential.rs"]
 mod differential;
 #[path = "mcp/gate.rs"]

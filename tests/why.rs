@@ -188,3 +188,33 @@ fn the_answer_says_both_and_the_status_tells() {
     assert!(shown.contains("tried    not: there is nothing at"), "{shown}");
     std::fs::remove_dir_all(dir).expect("removed");
 }
+
+/// A pipe that nobody writes to, a device that never ends: both are answered, and nothing is left.
+#[test]
+fn what_would_wait_for_ever_is_answered() {
+    let (env, dir) = world();
+    let pipe = dir.join("work/lib/pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo");
+    assert!(made.success());
+    let temp = dir.join("temp");
+    // What a trial left that was killed; no process has that number.
+    std::fs::create_dir_all(temp.join("sbx-why-2147483647")).expect("a directory");
+    for (verb, path) in
+        [("fs.read", pipe.as_path()), ("fs.write", &pipe), ("fs.read", std::path::Path::new("/dev/zero"))]
+    {
+        let path = path.display().to_string();
+        let mut sbx = env.sbx_command(&["--json", "why", "--agent", "w", verb, &path]);
+        let mut child =
+            sbx.env("TMPDIR", &temp).stdout(std::process::Stdio::piped()).spawn().expect("sbx starts");
+        let begun = std::time::Instant::now();
+        while child.try_wait().expect("a child").is_none() {
+            if begun.elapsed() > std::time::Duration::from_secs(60) {
+                let _ = (child.kill(), child.wait());
+                unreachable!("{verb} {path} does not end");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
+    assert_eq!(std::fs::read_dir(&temp).expect("a directory").count(), 0, "something is left");
+    std::fs::remove_dir_all(dir).expect("removed");
+}

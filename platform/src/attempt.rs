@@ -4,8 +4,10 @@
 //! Invariant: nothing here changes anything that outlives the calling process, but for [`truncate`].
 
 use std::ffi::CString;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 fn said(result: libc::c_int) -> io::Result<libc::c_int> {
@@ -29,6 +31,15 @@ pub fn truncate(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: `path` ends with a zero byte and outlives the call.
     said(unsafe { libc::truncate(path.as_ptr(), 0) }).map(drop)
+}
+
+/// Opens a file to read it or to add to it, without waiting for the other end of a pipe.
+///
+/// # Errors
+/// What the kernel said.
+pub fn open(path: &Path, write: bool) -> io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    OpenOptions::new().read(!write).append(write).custom_flags(flags).open(path)
 }
 
 /// Enters a new user namespace.

@@ -55,9 +55,17 @@ fn is_plain(path: &[u8]) -> bool {
 /// Fails with `ELOOP` semantics when more than 40 links are met, and with the file system's own
 /// error when a part exists but cannot be examined.
 pub fn resolve(path: &Path) -> io::Result<PathBuf> {
+    follow(path).map(|(_, end)| end)
+}
+
+/// The same, with every symbolic link on the way, each where it really lies.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn follow(path: &Path) -> io::Result<(Vec<PathBuf>, PathBuf)> {
     let mut pending: Vec<OsString> = parts_reversed(path);
     let mut done = PathBuf::from("/");
-    let mut links = 0;
+    let mut links = Vec::new();
     while let Some(name) = pending.pop() {
         if name == ".." {
             done.pop();
@@ -66,10 +74,10 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
         done.push(&name);
         match std::fs::symlink_metadata(&done) {
             Ok(meta) if meta.file_type().is_symlink() => {
-                links += 1;
-                if links > MAX_LINKS {
+                if links.len() == MAX_LINKS {
                     return Err(io::Error::from_raw_os_error(ELOOP));
                 }
+                links.push(done.clone());
                 let target = std::fs::read_link(&done)?;
                 if target.is_absolute() {
                     done = PathBuf::from("/");
@@ -81,12 +89,12 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
             Ok(_) => {}
             Err(error) if is_absent(&error) => {
                 done.extend(pending.drain(..).rev());
-                return Ok(normalize(&done));
+                return Ok((links, normalize(&done)));
             }
             Err(error) => return Err(error),
         }
     }
-    Ok(done)
+    Ok((links, done))
 }
 
 #[cfg(target_os = "linux")]

@@ -4,6 +4,7 @@ use super::{Request, Subject};
 use crate::capability::Spec;
 use crate::text::{Place, codes, shell_quoted};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::fmt;
 
 codes! {
@@ -138,22 +139,35 @@ impl Denial {
 
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code, self.message)?;
+        write!(f, "{}: {}", self.code, one_line(&self.message))?;
         if let Some(nearest) = &self.nearest {
-            write!(f, "\n  nearest grant: {}", nearest.spec)?;
+            write!(f, "\n  nearest grant: {}", one_line(&nearest.spec.to_string()))?;
             if let Some(place) = &nearest.place {
-                write!(f, " at {}:{}", place.file, place.line)?;
+                write!(f, " at {}:{}", one_line(&place.file), place.line)?;
             }
-            write!(f, "\n  why not: {}", nearest.reason)?;
+            write!(f, "\n  why not: {}", one_line(&nearest.reason))?;
         }
         if let Some(spec) = &self.suggested_grant {
-            write!(f, "\n  smallest grant: {}", grant_command(&self.agent, &spec.to_string()))?;
+            let command = grant_command(&self.agent, &spec.to_string());
+            write!(f, "\n  smallest grant: {}", one_line(&command))?;
         }
         if let Some(hint) = &self.hint {
-            write!(f, "\n  hint: {hint}")?;
+            write!(f, "\n  hint: {}", one_line(hint))?;
         }
         Ok(())
     }
+}
+
+/// Text that stays on its line: names of files are an agent's to choose, and must not look like lines of sbx.
+fn one_line(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let mut line = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+    }
+    Cow::Owned(line)
 }
 
 /// The command that gives an agent a grant.

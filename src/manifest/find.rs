@@ -9,6 +9,7 @@ use super::record::normalize_id;
 use super::trust::TrustStore;
 use crate::profile;
 use crate::text::{Source, closest};
+use sbx_platform::path::follow;
 use std::path::{Path, PathBuf};
 
 /// Which shelf a record stands on.
@@ -47,6 +48,8 @@ pub struct AgentSource {
     pub shelf: Shelf,
     /// Its file; none for a built-in one.
     pub path: Option<PathBuf>,
+    /// The links on the way to it, each where it lies.
+    pub links: Vec<PathBuf>,
     /// The project it was found in.
     pub project: Option<PathBuf>,
     /// Whether it may be used.
@@ -153,6 +156,7 @@ fn from_file(path: &Path, shelf: Shelf, facts: &Facts) -> Result<AgentSource, Fi
         source: Source::new(real.display().to_string(), source.text()),
         shelf,
         path: Some(real),
+        links: follow(path).map(|(links, _)| links).unwrap_or_default(),
         project,
         trusted,
     })
@@ -170,6 +174,7 @@ fn built_in(id: &str) -> Option<AgentSource> {
         source: Source::new(format!("built-in:{path}"), text),
         shelf: Shelf::Builtin,
         path: None,
+        links: Vec::new(),
         project: None,
         trusted: true,
     })

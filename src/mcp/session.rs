@@ -131,7 +131,12 @@ impl Session {
         stdio: [Pipe; 3],
         log: &Arc<dyn Sink>,
     ) -> Result<Started, SessionError> {
-        let typed = Request::exec(self.command.clone()).in_dir(&self.origin.cwd);
+        let mut typed = self.command.clone();
+        // A name means a file of the search path inside; another file is decided on as that file.
+        if let (Some(first), Some(file)) = (typed.first_mut(), &self.resolved.file) {
+            *first = file.clone().into();
+        }
+        let typed = Request::exec(typed).in_dir(&self.origin.cwd);
         let entry = self.resolved.entry.as_ref();
         let resolved = entry.map(|entry| Request::exec(entry.argv.clone()).in_dir(&self.origin.cwd));
         let permit = self.permit(rules, &typed, resolved.as_ref())?;

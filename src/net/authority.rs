@@ -17,6 +17,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 const VERBS: [Capability; 4] =
     [Capability::NetGet, Capability::NetPost, Capability::NetPut, Capability::NetDelete];
 
+/// What git sends to fetch.
+const FETCHED_BY_GIT: &[u8] = b"application/x-git-upload-pack-request";
+
 /// Whether and how a host's port may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
@@ -134,6 +137,25 @@ impl Authority {
             Some(verb) => Request::target(verb, Ok(target.clone())),
         };
         self.ask(request, address)
+    }
+
+    /// Whether what a request carries may be sent with it. Some servers do not read a body with these methods, and take
+    /// what is in it for the next request, which nobody judged; and a body that git would not send is no reading.
+    pub(crate) fn carried(
+        &self,
+        (method, path): (&str, &str),
+        content_type: Option<&[u8]>,
+        target: &Target,
+        address: Option<IpAddr>,
+    ) -> Result<(), Box<Denial>> {
+        if matches!(method, "GET" | "HEAD" | "OPTIONS") {
+            return self.whole(target, address);
+        }
+        let reads = verb_of(method, path) == Some(Capability::NetGet);
+        if reads && content_type != Some(FETCHED_BY_GIT) {
+            return self.ask(Request::net(method, Ok(target.clone())), address);
+        }
+        Ok(())
     }
 
     /// Whether a connection may turn into one that carries anything both ways: reading alone is not enough.

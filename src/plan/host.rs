@@ -48,6 +48,10 @@ pub trait Host {
     fn named_parts(&self, program: &Path) -> Vec<(PathBuf, PathBuf, Use)> {
         self.needed(program).into_iter().map(|(file, usage)| (file.clone(), file, usage)).collect()
     }
+    /// The file of the running program itself, links followed.
+    fn own_program(&self) -> Option<PathBuf> {
+        None
+    }
     /// A variable of the caller's environment.
     fn variable(&self, name: &str) -> Option<OsString>;
 }

@@ -3,7 +3,7 @@
 use super::environment::environment;
 use super::host::{Host, Kind};
 use super::network::{self, Outlet};
-use super::places::Places;
+use super::places::{Opened, Places};
 use super::programs::{Programs, find, search_path};
 use super::protect;
 use super::view::{Account, Scratch, View};
@@ -237,6 +237,14 @@ pub enum LowerError {
     /// A place whose rights the kernel could not keep apart from those of private scratch.
     #[error("{} may be written but not read, which cannot be held below /tmp; grant fs.read too, or another place", .0.display())]
     WriteOnlyBelowTmp(PathBuf),
+    /// A part of the command that would show what nobody granted.
+    #[error("{} would be shown whole to run the command, and {} lies in it; put the command elsewhere, or grant fs.read there", part.display(), bared.display())]
+    PartTooWide {
+        /// Which part.
+        part: PathBuf,
+        /// What would be shown with it.
+        bared: PathBuf,
+    },
     /// A pattern matches more than is sensible to open one by one.
     #[error("the pattern {pattern} below {} opens too many files one by one; use a directory or `**`", base.display())]
     PatternTooWide {
@@ -304,7 +312,7 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
         view.add_listed(parts);
     }
     if let Some(entry) = &invocation.entry {
-        view.add_entry(&entry.parts, &places, &programs, host);
+        view.add_entry(&entry.parts, &Opened::of(&places, policy), &programs, host)?;
     }
     if let Some(outlet) = outlet {
         view.add_trust(network::trust(outlet, host));

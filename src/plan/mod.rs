@@ -20,4 +20,5 @@ pub use helper::lower_helper;
 pub use host::{Host, Kind, Use};
 pub use lower::{Entry, Invocation, LowerError, Lowered, Private, Rehearsal, lower};
 pub use network::{Outlet, PROXY_PORT};
-pub use programs::usual_path;
+pub use places::{Opened, opened};
+pub use programs::{search_path, usual_path};

@@ -158,6 +158,61 @@ impl Places {
     }
 }
 
+/// Everything a record opens to what runs for it, links followed.
+#[derive(Clone, Debug, Default)]
+pub struct Opened {
+    places: Vec<(PathBuf, bool)>,
+    /// The home and sbx's own directories.
+    home: PathBuf,
+    own: [PathBuf; 2],
+}
+
+/// What a policy opens: the places of its file grants, and those its commands run in.
+///
+/// # Errors
+/// When a pattern opens too much to be looked at.
+pub fn opened(policy: &Policy, host: &dyn Host) -> Result<Opened, LowerError> {
+    let mut places = Places::of(policy, host)?;
+    for verb in [Capability::ProcExec, Capability::ProcEval] {
+        policy
+            .held(verb)
+            .filter_map(|grant| grant.root.clone())
+            .for_each(|root| places.add(root, Rights::READ));
+    }
+    Ok(Opened::of(&places, policy))
+}
+
+impl Opened {
+    pub(super) fn of(places: &Places, policy: &Policy) -> Self {
+        let facts = policy.facts();
+        Self {
+            places: places.iter().map(|(path, _)| (path.to_path_buf(), places.is_writable(path))).collect(),
+            home: facts.home.clone(),
+            own: [facts.state_dir.clone(), facts.config_dir.clone()],
+        }
+    }
+
+    /// Whether a path lies in any of it.
+    #[must_use]
+    pub fn holds(&self, path: &Path) -> bool {
+        self.places.iter().any(|(place, _)| within(path, place))
+    }
+
+    /// The places that may be changed.
+    pub fn writable(&self) -> impl Iterator<Item = &Path> {
+        self.places.iter().filter(|(_, writable)| *writable).map(|(place, _)| place.as_path())
+    }
+
+    /// What a part of a command would show that nobody granted: the surroundings of a place, of the home or of sbx's
+    /// own files.
+    #[must_use]
+    pub fn bared_by(&self, part: &Path) -> Option<&Path> {
+        let others = self.places.iter().map(|(place, _)| place).chain([&self.home]);
+        let others = others.filter(|_| !self.holds(part));
+        self.own.iter().chain(others).map(PathBuf::as_path).find(|held| within(held, part))
+    }
+}
+
 /// Whether rights let something be changed.
 fn changes(rights: Rights) -> bool {
     rights.contains(Rights::WRITE) || rights.contains(Rights::REMOVE)

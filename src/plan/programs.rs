@@ -105,7 +105,8 @@ pub(super) fn find(name: &OsStr, search: &OsStr, host: &dyn Host) -> Option<Path
 }
 
 /// The PATH that programs are looked up on: sbx's own, or the caller's where the record names it.
-pub(super) fn search_path(policy: &Policy, host: &dyn Host) -> OsString {
+#[must_use]
+pub fn search_path(policy: &Policy, host: &dyn Host) -> OsString {
     let passed = policy.sections().env.iter().any(|rule| rule.name == "PATH" && rule.inject.is_none());
     let callers = host.variable("PATH").filter(|_| passed);
     let absolute = callers.and_then(|path| {

@@ -1,6 +1,6 @@
 //! Protected paths as the platform wants them.
 
-use super::host::Host;
+use super::host::{Host, Kind};
 use super::places::Places;
 use crate::policy::Policy;
 use crate::profile::{Opening, PROTECTED, ProtectedPath, inert_git_keys, strictest};
@@ -16,7 +16,10 @@ use std::sync::Arc;
 pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<PathBuf> {
     let record = policy.record().map(Path::to_path_buf);
     let facts = policy.facts();
-    let own = [facts.config_dir.clone(), facts.state_dir.clone()].into_iter().chain(record);
+    // Whoever could change the program that holds the fence would choose the next one.
+    let program = host.own_program().filter(|program| places.is_writable(program));
+    let own = [facts.config_dir.clone(), facts.state_dir.clone()].into_iter().chain(record).chain(program);
+    let own = own.chain(lent(&facts.config_dir, places, host));
     let writable = places.iter().map(|(path, _)| path).filter(|path| places.is_writable(path));
     let standing = writable.flat_map(|place| candidates(place, host));
     // A grant that names a protected path opens it, so it is not laid over.
@@ -26,6 +29,18 @@ pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<Pa
     // Most do not exist: one look tells, and only what does is followed.
     let stands = |path: &PathBuf| host.kind(path).is_some() && host.real(path).as_deref() == Some(path);
     own.chain(standing.filter(|path| stands(path) && !opened(path))).collect()
+}
+
+/// Files that stand elsewhere for the user's own records, tools and rules, where they lie in a writable place.
+fn lent(config_dir: &Path, places: &Places, host: &dyn Host) -> Vec<PathBuf> {
+    if places.iter().all(|(path, _)| !places.is_writable(path)) {
+        return Vec::new();
+    }
+    let dirs = ["agents", "tools", "risk"].map(|name| config_dir.join(name));
+    let inside = dirs.iter().flat_map(|dir| host.names(dir).into_iter().map(|name| dir.join(name)));
+    let all = dirs.iter().cloned().chain([config_dir.join("config.yml")]).chain(inside);
+    let links = all.filter(|path| matches!(host.kind(path), Some(Kind::Link(_))));
+    links.filter_map(|link| host.real(&link)).filter(|file| places.is_writable(file)).collect()
 }
 
 /// Where protected names could stand right in a place. Most places hold none, which one look at their names tells.

@@ -1,7 +1,8 @@
 //! The file tree a fenced process sees.
 
 use super::host::{Host, Kind};
-use super::places::Places;
+use super::lower::LowerError;
+use super::places::{Opened, Places};
 use super::programs::{Parts, Programs};
 use crate::profile::{System, SystemKind, system_view, view_of};
 use sbx_platform::path::within;
@@ -82,23 +83,26 @@ impl View {
     pub(super) fn add_entry(
         &mut self,
         parts: &[PathBuf],
-        places: &Places,
+        opened: &Opened,
         programs: &Programs,
         host: &dyn Host,
-    ) {
+    ) -> Result<(), LowerError> {
         let runs = *programs == Programs::Any;
         let system = |part: &Path| system_view().any(|(path, _)| within(part, Path::new(path)));
-        let granted = |part: &Path| places.iter().any(|(place, _)| within(part, place));
         for part in parts {
             // Where only listed programs run, what is seen already is seen without its code.
-            if runs && (system(part) || granted(part)) {
+            if runs && (system(part) || opened.holds(part)) {
                 continue;
+            }
+            if let Some(bared) = opened.bared_by(part) {
+                return Err(LowerError::PartTooWide { part: part.clone(), bared: bared.to_path_buf() });
             }
             self.bind(part, Access::ReadOnly, Code::Allowed);
             let execute = if runs { Rights::EXECUTE } else { Rights::NONE };
             let list = if host.kind(part) == Some(Kind::Directory) { Rights::LIST } else { Rights::NONE };
             self.right(part, READ | list | execute);
         }
+        Ok(())
     }
 
     /// `/proc`, `/dev`, private scratch and a small `/etc`.

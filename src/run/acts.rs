@@ -9,7 +9,7 @@ use sbx_platform::attempt;
 use serde_json::{Value, json};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// The word by which our own program knows that it is to try things.
 const WORD: &str = "__acts";
+/// The most that is read of a file, which need not end.
+const MOST_READ: u64 = 1 << 20;
 /// How long a connection is tried.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a process that should have been ended waits before it shows that it was not.
@@ -47,10 +49,17 @@ type Doing = fn(&OsStr) -> io::Result<()>;
 
 /// Every act there is.
 const DOINGS: &[(&str, Doing)] = &[
-    ("read", |path| File::open(path).and_then(|mut file| io::copy(&mut file, &mut io::sink())).map(drop)),
+    ("read", |path| {
+        let mut file = attempt::open(Path::new(path), false)?.take(MOST_READ);
+        match io::copy(&mut file, &mut io::sink()) {
+            // It is a pipe, and open.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            read => read.map(drop),
+        }
+    }),
     ("list", |path| fs::read_dir(path).map(drop)),
     ("look", |path| fs::symlink_metadata(path).map(drop)),
-    ("write", |path| OpenOptions::new().append(true).open(path).map(drop)),
+    ("write", |path| attempt::open(Path::new(path), true).map(drop)),
     ("create", |path| OpenOptions::new().write(true).create_new(true).open(path).map(drop)),
     ("truncate", |path| attempt::truncate(Path::new(path))),
     ("chmod", |path| fs::set_permissions(path, fs::Permissions::from_mode(0o640))),

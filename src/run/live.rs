@@ -70,6 +70,10 @@ impl Host for Live {
         needed.into_iter().map(|needed| (needed.path, needed.file, usage(needed.role))).collect()
     }
 
+    fn own_program(&self) -> Option<PathBuf> {
+        std::env::current_exe().ok().and_then(|program| self.real(&program))
+    }
+
     fn variable(&self, name: &str) -> Option<OsString> {
         std::env::var_os(name)
     }
@@ -109,6 +113,10 @@ impl Host for LiveFor {
 
     fn needed(&self, program: &Path) -> Vec<(PathBuf, Use)> {
         Live.needed(program)
+    }
+
+    fn own_program(&self) -> Option<PathBuf> {
+        Live.own_program()
     }
 
     fn variable(&self, name: &str) -> Option<OsString> {

@@ -7,6 +7,7 @@ mod launch;
 mod live;
 mod network;
 mod observe;
+mod own_programs;
 mod reaching;
 mod record;
 mod repositories;
@@ -27,6 +28,7 @@ pub use launch::{
 pub use live::{Live, LiveFor};
 pub use network::{Network, fetcher};
 pub use observe::{Allowed, ObserveError, REHEARSING, Rehearsed, observe};
+pub use own_programs::OwnPrograms;
 pub use record::{allowed, audit, denied};
 pub use repositories::armed_repositories;
 pub use risk::{RiskLayer, judge, risk_denial};

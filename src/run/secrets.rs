@@ -1,10 +1,12 @@
 //! Reads the values of secrets, outside, when a launch begins.
 
 use super::launch::RunError;
+use super::own_programs::OwnPrograms;
 use crate::capability::Target;
 use crate::manifest::{EnvRule, Injection, SecretSource};
 use crate::net::{Secret, Value};
 use crate::policy::Policy;
+use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,7 +24,7 @@ pub(super) fn secrets(policy: &Policy) -> Result<Vec<(String, Secret)>, RunError
     for rule in &policy.sections().env {
         let Some(injection) = &rule.inject else { continue };
         let failed = |cause: io::Error| RunError::Secret { name: rule.name.clone(), cause };
-        let Some(bytes) = read(rule, injection, &policy.facts().home).map_err(failed)? else { continue };
+        let Some(bytes) = read(rule, injection, policy).map_err(failed)? else { continue };
         let value = Value::new(bytes).ok_or_else(|| {
             failed(io::Error::new(io::ErrorKind::InvalidData, "its value cannot stand in a header"))
         })?;
@@ -35,29 +37,46 @@ pub(super) fn secrets(policy: &Policy) -> Result<Vec<(String, Secret)>, RunError
     Ok(found)
 }
 
-fn read(rule: &EnvRule, injection: &Injection, home: &Path) -> io::Result<Option<Vec<u8>>> {
+fn read(rule: &EnvRule, injection: &Injection, policy: &Policy) -> io::Result<Option<Vec<u8>>> {
     match &injection.from {
         SecretSource::Environment(name) => {
             let name = name.as_deref().unwrap_or(&rule.name);
             Ok(std::env::var_os(name).map(|value| value.as_encoded_bytes().to_vec()))
         }
         SecretSource::File(path) => {
-            let path =
-                path.strip_prefix("~/").map_or_else(|| Path::new(path).to_path_buf(), |rest| home.join(rest));
+            let path = path
+                .strip_prefix("~/")
+                .map_or_else(|| Path::new(path).to_path_buf(), |rest| policy.facts().home.join(rest));
             if std::fs::metadata(&path)?.len() > LONGEST {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is too long"));
             }
             std::fs::read(path).map(Some)
         }
-        SecretSource::Command(argv) => run(argv).map(Some),
+        SecretSource::Command(argv) => run(argv, policy).map(Some),
     }
 }
 
 /// What a command prints, run as the caller would run it.
-fn run(argv: &[String]) -> io::Result<Vec<u8>> {
+fn run(argv: &[String], policy: &Policy) -> io::Result<Vec<u8>> {
     let (program, arguments) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut child =
-        Command::new(program).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let cwd = &policy.facts().cwd;
+    let own = OwnPrograms::of(policy, cwd).map_err(io::Error::other)?;
+    let file = match program.contains('/') {
+        true => Some(cwd.join(program)).filter(|file| own.is_own(file)),
+        false => own.find(OsStr::new(program)),
+    };
+    let file = file.ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            format!("{program} is not one of your own programs{}", own.left_out()),
+        )
+    })?;
+    let mut child = Command::new(file)
+        .args(arguments)
+        .env("PATH", own.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
     let begun = Instant::now();
     // A value fits into a pipe, so the command can end before it is read.
     let status = loop {

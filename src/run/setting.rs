@@ -1,12 +1,15 @@
 //! Gathers the facts that the pure middle is handed, and loads agents with them.
 
+use super::live::Live;
 use crate::capability::ScopeKey;
 use crate::manifest::{
     AgentSource, Config, Facts, FindError, LoadError, Manifest, expand, expand_root, find, project_of,
     read_source,
 };
+use crate::plan::opened;
 use crate::policy::Policy;
 use crate::text::{Problem, Severity, render_all};
+use sbx_platform::path::within;
 use std::env;
 use std::path::{Path, PathBuf};
 
@@ -56,6 +59,14 @@ pub enum SettingError {
     /// A rule or policy of the risk layer is wrong, and it narrows every agent.
     #[error("the risk rules have errors\n{0}")]
     Risk(String),
+    /// The record is reached through a link that the agent could turn to another.
+    #[error("the record is reached through the link {}, which the agent may change; name {} itself", link.display(), record.display())]
+    Turned {
+        /// The link.
+        link: PathBuf,
+        /// The record.
+        record: PathBuf,
+    },
     /// The record is wrong in a part that narrows it.
     #[error("the record has errors\n{0}")]
     Record(String),
@@ -145,6 +156,9 @@ impl Setting {
         let facts = with_links(facts, roots_of(&manifest, &self.facts));
         let (policy, resolved) = Policy::resolve(&manifest, &self.config, &facts);
         problems.extend(resolved);
+        if let Some(link) = turned(&found, &policy) {
+            return Err(SettingError::Turned { link, record: found.path.unwrap_or_default() });
+        }
         Ok(Agent { found, manifest, policy, problems })
     }
 
@@ -171,6 +185,17 @@ fn roots_of(manifest: &Manifest, facts: &Facts) -> Vec<PathBuf> {
 }
 
 /// Finds out where roots really are. One that cannot be examined stays as written.
+/// A link on the way to a record that lies where the record lets the agent write.
+fn turned(found: &AgentSource, policy: &Policy) -> Option<PathBuf> {
+    if found.links.is_empty() {
+        return None;
+    }
+    // Where that cannot be told, nothing can be launched either.
+    let opened = opened(policy, &Live).ok()?;
+    let lies = |link: &&PathBuf| opened.writable().any(|place| within(link, place));
+    found.links.iter().find(lies).cloned()
+}
+
 fn with_links(facts: Facts, mut roots: Vec<PathBuf>) -> Facts {
     roots.extend(facts.project.clone());
     roots.extend(facts.found_in.clone());

@@ -13,15 +13,21 @@ use crate::net::{Gateway, Settings};
 use crate::plan::{Invocation, Outlet, lower};
 use crate::policy::{PlacedScope, Policy};
 use crate::profile::system_view;
+use sbx_platform::attempt;
 use sbx_platform::door::Porter;
 use sbx_platform::path::within;
 use sbx_platform::plan::Stdio;
 use sbx_platform::{Backend, End, Enforcement, Guarantee, Plan};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Private inside, whatever stands there outside.
 const SCRATCH: &[&str] = &["/tmp", "/proc", "/dev", "/run", "/home/sbx", "/var/tmp"];
+
+/// How long a trial may take.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What trying came to.
 #[derive(Debug)]
@@ -263,13 +269,17 @@ fn names_it(policy: &Policy, capability: Capability, path: &Path) -> bool {
     })
 }
 
+/// How those directories are called, before the number of their process.
+const GROUND: &str = "sbx-why-";
+
 /// An empty directory from which the trial is launched; gone when dropped.
 struct Ground(PathBuf);
 
 impl Ground {
     fn new() -> std::io::Result<Self> {
         let temp = fs::canonicalize(std::env::temp_dir())?;
-        let dir = temp.join(format!("sbx-why-{}", std::process::id()));
+        sweep(&temp);
+        let dir = temp.join(format!("{GROUND}{}", std::process::id()));
         fs::create_dir(&dir)?;
         Ok(Self(dir))
     }
@@ -303,7 +313,8 @@ impl Ground {
             _ => None,
         };
         let invocation = invocation.outlet(gateway.as_ref().map(|_| Outlet::default()));
-        let lowered = lower(&permit, &invocation, &Live).map_err(|error| error.to_string())?;
+        let mut lowered = lower(&permit, &invocation, &Live).map_err(|error| error.to_string())?;
+        lowered.plan.limits.wall = Some(PATIENCE);
         let porter = gateway.as_mut().map(|gateway| gateway as &mut dyn Porter);
         let outcome =
             sbx_platform::launch(&lowered.plan, backend, porter).map_err(|error| error.to_string())?;
@@ -317,6 +328,23 @@ impl Ground {
         }
         Ok((tried, outcome.enforcement, lowered.plan, lowered.remarks))
     }
+}
+
+/// Takes away what trials left that were ended from outside; only empty directories go.
+fn sweep(temp: &Path) {
+    for entry in fs::read_dir(temp).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let number = name.strip_prefix(GROUND).and_then(|number| number.parse::<i32>().ok());
+        if number.is_some_and(|number| number > 0 && is_over(number)) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+/// Whether a process is no more, or is this one, which has left nothing yet.
+fn is_over(number: i32) -> bool {
+    let gone = || attempt::signal(number).is_err_and(|error| error.kind() != ErrorKind::PermissionDenied);
+    u32::try_from(number) == Ok(std::process::id()) || gone()
 }
 
 impl Drop for Ground {

@@ -519,3 +519,28 @@ fn what_reaches_the_child_is_the_template_with_the_values_byte_for_byte() {
         }
     }
 }
+
+#[test]
+fn an_operation_of_sbx_itself_does_not_wait_for_a_pipe() {
+    let env = TestEnv::new();
+    let tools = "  note: {kind: internal, api: fs.write, params: {path: path, content: text}}\n  show: {kind: internal, api: fs.read, params: {path: path}}\n";
+    let record = format!(
+        "id: w\ncapabilities:\n  - fs.read: {{in: $PROJECT}}\n  - fs.write: {{in: $PROJECT}}\ntools:\n{tools}"
+    );
+    env.write_record("w.yml", record);
+    let pipe = env.project().join("pipe");
+    assert!(env.command("mkfifo").arg(&pipe).status().expect("mkfifo").success());
+    for call in [["show", "path=pipe", "path=pipe"], ["note", "path=pipe", "content=x"]] {
+        let mut sbx = env.sbx_command(&[&["tools", "run", "--agent", "w"], call.as_slice()].concat());
+        let mut child = sbx.stderr(std::process::Stdio::null()).spawn().expect("sbx starts");
+        let begun = Instant::now();
+        while child.try_wait().expect("a child").is_none() {
+            if begun.elapsed() > Duration::from_secs(60) {
+                let _ = (child.kill(), child.wait());
+                unreachable!("{call:?} does not end");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(!child.wait().expect("a status").success(), "{call:?}");
+    }
+}

@@ -8,7 +8,8 @@ use super::fence::{Who, explain};
 use super::{CliError, Exit, Ui};
 use crate::audit::Sink;
 use crate::mcp::{Origin, ResolveError, Resolved, Session, SessionError, Teller, World, decline, resolve};
-use crate::run::{RunError, Setting, audit, denied};
+use crate::plan::search_path;
+use crate::run::{Live, OwnPrograms, RunError, Setting, audit, denied};
 use clap::{Args, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -148,11 +149,14 @@ impl Server {
         if self.no_resolve {
             return Ok(Resolved::default());
         }
+        let agent = setting.agent(&self.who.agent)?;
+        let own = OwnPrograms::of(&agent.policy, cwd).map_err(|error| CliError::from_error(&error))?;
         let world = World {
             home: setting.facts.home.clone(),
             state_dir: setting.facts.state_dir.clone(),
             cwd: cwd.to_path_buf(),
-            path: std::env::var_os("PATH").unwrap_or_default(),
+            search: search_path(&agent.policy, &Live),
+            own,
             refresh: self.refresh,
         };
         resolve(&self.command, &world).map_err(|error| {
@@ -161,7 +165,10 @@ impl Server {
                 ResolveError::Launcher { .. } | ResolveError::Option { .. } => {
                     cli.hint("`--no-resolve` runs the command as it is, inside the fence")
                 }
-                ResolveError::NoTool(tool) => {
+                ResolveError::Unopened { .. } => {
+                    cli.hint("grant fs.read there, or keep the server outside of what the agent may reach")
+                }
+                ResolveError::NoTool { tool, .. } => {
                     cli.hint(format!("install {tool}, or name the server's program"))
                 }
                 _ => cli,

@@ -11,6 +11,8 @@ mod words;
 
 use crate::plan::Entry;
 use crate::profile::mcp_launchers;
+use crate::run::OwnPrograms;
+use sbx_platform::path::within;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -29,8 +31,10 @@ pub struct World {
     pub state_dir: PathBuf,
     /// Where the server will run.
     pub cwd: PathBuf,
-    /// The user's own search path.
-    pub path: OsString,
+    /// The user's own programs, and what the record opens.
+    pub own: OwnPrograms,
+    /// Where programs are looked up inside.
+    pub search: OsString,
     /// Whether to ask for the newest package again.
     pub refresh: bool,
 }
@@ -42,6 +46,8 @@ pub struct Resolved {
     pub entry: Option<Entry>,
     /// The package and its version.
     pub package: Option<(String, String)>,
+    /// The file that is decided on, where the command's name does not mean it inside.
+    pub file: Option<PathBuf>,
     /// By what ready maps know it: `npm:PACKAGE`, `pypi:PACKAGE`, `bin:PROGRAM`.
     pub known_as: Vec<String>,
 }
@@ -70,8 +76,21 @@ pub enum ResolveError {
     #[error("{0} is given no package")]
     NoPackage(&'static str),
     /// The user's tool is not there.
-    #[error("{0} is not installed")]
-    NoTool(&'static str),
+    #[error("{tool} is not installed{left_out}")]
+    NoTool {
+        /// Which.
+        tool: &'static str,
+        /// Where it was not looked for.
+        left_out: String,
+    },
+    /// A file of the command that is not opened, chosen by one that the agent may have written.
+    #[error("{} leads to {}, which the record does not open", by.display(), file.display())]
+    Unopened {
+        /// The file.
+        file: PathBuf,
+        /// What leads to it.
+        by: PathBuf,
+    },
     /// The package could not be fetched.
     #[error("{tool} could not fetch {package}: {said}")]
     Fetch {
@@ -130,11 +149,35 @@ pub fn resolve(argv: &[OsString], world: &World) -> Result<Resolved, ResolveErro
 impl World {
     /// A program on the user's own search path.
     fn find(&self, name: &str) -> Option<PathBuf> {
-        use std::os::unix::fs::PermissionsExt;
-        let runs = |file: &PathBuf| {
-            std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+        self.own.find(OsStr::new(name))
+    }
+
+    /// A tool of the user's, which is run outside.
+    fn tool(&self, tool: &'static str) -> Result<PathBuf, ResolveError> {
+        self.find(tool).ok_or_else(|| ResolveError::NoTool { tool, left_out: self.own.left_out() })
+    }
+
+    /// Those of the parts that may be shown: what a file in an opened place leads to is shown only as far as it is
+    /// opened too.
+    fn shown(&self, parts: Vec<PathBuf>, chosen_by: &[&Path]) -> Vec<PathBuf> {
+        let free = !chosen_by.iter().any(|file| self.own.is_opened(file));
+        let fits = |part: &PathBuf| {
+            (free || self.own.opened.holds(part)) && self.own.opened.bared_by(part).is_none()
         };
-        std::env::split_paths(&self.path).filter(|dir| dir.is_absolute()).map(|dir| dir.join(name)).find(runs)
+        parts.into_iter().filter(fits).collect()
+    }
+
+    /// Adds a file itself where it is not seen yet.
+    fn see(&self, file: &Path, chosen_by: &[&Path], parts: &mut Vec<PathBuf>) -> Result<(), ResolveError> {
+        let seen = script::is_system(file) || parts.iter().any(|part| within(file, part));
+        if seen || self.own.opened.holds(file) {
+            return Ok(());
+        }
+        if let Some(by) = chosen_by.iter().find(|by| self.own.is_opened(by)) {
+            return Err(ResolveError::Unopened { file: file.to_path_buf(), by: by.to_path_buf() });
+        }
+        parts.push(file.to_path_buf());
+        Ok(())
     }
 }
 
@@ -147,7 +190,7 @@ fn run_tool(program: &Path, args: &[&OsStr], world: &World) -> io::Result<(bool,
     let mut child = Command::new(program)
         .args(args)
         .current_dir(&world.home)
-        .env("PATH", &world.path)
+        .env("PATH", world.own.path())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -69,7 +69,7 @@ fn cached(asked: &Asked, world: &World) -> Result<PathBuf, ResolveError> {
     if modules.is_dir() && !world.refresh {
         return Ok(modules);
     }
-    let npx = world.find("npx").ok_or(ResolveError::NoTool("npx"))?;
+    let npx = world.tool("npx")?;
     let mut words: Vec<&OsStr> = ["--yes", "--ignore-scripts"].map(OsStr::new).to_vec();
     for package in &asked.packages {
         words.extend([OsStr::new("--package"), OsStr::new(package)]);

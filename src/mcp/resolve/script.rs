@@ -1,8 +1,9 @@
 //! Programs that are scripts of an interpreter: what runs them, and what they are made of.
 
 use super::{ResolveError, Resolved, World};
-use crate::plan::Entry;
+use crate::plan::{Entry, Host};
 use crate::profile::{mcp_needs, system_view};
+use crate::run::Live;
 use sbx_platform::path::within;
 use serde_json::Value;
 use std::ffi::OsString;
@@ -14,32 +15,47 @@ use std::path::{Path, PathBuf};
 pub(super) fn installed(argv: &[OsString], world: &World) -> Result<Resolved, ResolveError> {
     let Some(name) = argv.first() else { return Ok(Resolved::default()) };
     let text = name.to_str().unwrap_or_default();
-    let file = if text.contains('/') { Some(world.cwd.join(text)) } else { world.find(text) };
+    // By its name it is what the record means by that name: the file that is found inside.
+    let inside = || {
+        let dirs = std::env::split_paths(&world.search).map(|dir| dir.join(text));
+        dirs.into_iter().find(|file| Live.is_program(file))
+    };
+    let (file, meant) = match text.contains('/') {
+        true => (Some(world.cwd.join(text)), true),
+        false => inside().map_or_else(|| (world.find(text), false), |file| (Some(file), true)),
+    };
     let known = vec![format!("bin:{}", text.rsplit('/').next().unwrap_or(text))];
     let plain = || Resolved { known_as: known.clone(), ..Resolved::default() };
     let Some(file) = file.filter(|file| file.exists()) else { return Ok(plain()) };
+    let decided = Some(file.clone()).filter(|_| !meant);
     if interpreter_line(&file).is_some() {
         // A script that the system owns is found inside as it is outside.
         if is_system(&real(&file)) {
             return Ok(plain());
         }
-        return entry(&file, &argv[1..], world).map(|resolved| Resolved { known_as: known, ..resolved });
+        let resolved = entry(&file, &argv[1..], world)?;
+        return Ok(Resolved { known_as: known, file: decided, ..resolved });
     }
     let runs_file = matches!(text.rsplit('/').next(), Some("node" | "nodejs"));
     let script = argv.get(1).filter(|_| runs_file).map(|script| world.cwd.join(script));
     match script.filter(|script| script.is_file()) {
         Some(script) => {
-            let mut parts = node_parts(&real(&script));
-            parts.extend(interpreter_parts("node", &real(&file)));
+            let target = real(&script);
+            let mut parts = world.shown(node_parts(&target), &[&script]);
+            world.see(&target, &[&script], &mut parts)?;
+            world.see(&real(&file), &[&file], &mut parts)?;
             let argv = argv.to_vec();
-            let package = node_package(&real(&script));
+            let package = node_package(&target);
             let known_as = package.iter().map(|(name, _)| format!("npm:{name}")).collect();
-            Ok(Resolved { entry: Some(Entry { program: file, argv, parts }), known_as, package })
+            let entry = Some(Entry { program: file, argv, parts });
+            Ok(Resolved { entry, known_as, package, file: decided })
         }
         None if is_system(&real(&file)) => Ok(plain()),
         None => {
-            let entry = Entry { program: file.clone(), argv: argv.to_vec(), parts: vec![real(&file)] };
-            Ok(Resolved { entry: Some(entry), ..plain() })
+            let mut parts = Vec::new();
+            world.see(&real(&file), &[&file], &mut parts)?;
+            let entry = Entry { program: file, argv: argv.to_vec(), parts };
+            Ok(Resolved { entry: Some(entry), file: decided, ..plain() })
         }
     }
 }
@@ -52,23 +68,29 @@ pub(super) fn entry(script: &Path, args: &[OsString], world: &World) -> Result<R
     let line = interpreter_line(script).unwrap_or_else(|| "/usr/bin/env node".to_owned());
     let mut words = line.split_whitespace();
     let first = words.next().unwrap_or_default();
-    let interpreter = if first.ends_with("/env") {
+    let named = first.ends_with("/env");
+    let interpreter = if named {
         let name = words.find(|word| *word != "-S").unwrap_or("node");
         world.find(name).ok_or_else(|| ResolveError::NoProgram { package: name.to_owned(), name: None })?
     } else {
         PathBuf::from(first)
     };
     let kind = interpreter.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    let mut parts = if kind.starts_with("python") { python_parts(&interpreter) } else { node_parts(&target) };
     let runtime = if kind.starts_with("python") { "python" } else { "node" };
-    parts.extend(interpreter_parts(runtime, &real(&interpreter)));
-    if !parts.iter().any(|part| within(&target, part)) {
-        parts.push(target.clone());
-    }
+    // A common interpreter that is asked for by name is the user's choice, not the script's.
+    let common = named && (kind == "node" || runtime == "python");
+    let chosen_by = if common { vec![interpreter.as_path()] } else { vec![script, interpreter.as_path()] };
+    let mut parts = match runtime {
+        "python" => world.shown(python_parts(&interpreter), &chosen_by),
+        _ => world.shown(node_parts(&target), &[script]),
+    };
+    parts.extend(world.shown(interpreter_parts(runtime, &real(&interpreter)), &chosen_by));
+    world.see(&real(&interpreter), &chosen_by, &mut parts)?;
+    world.see(&target, &[script], &mut parts)?;
     let argv = [interpreter.clone().into(), target.into()].into_iter().chain(args.iter().cloned()).collect();
     let package = if runtime == "node" { node_package(&real(script)) } else { None };
     let known_as = package.iter().map(|(name, _)| format!("npm:{name}")).chain(known_as).collect();
-    Ok(Resolved { entry: Some(Entry { program: interpreter, argv, parts }), package, known_as })
+    Ok(Resolved { entry: Some(Entry { program: interpreter, argv, parts }), package, known_as, file: None })
 }
 
 /// The package that a file belongs to, and its version.
@@ -114,7 +136,7 @@ fn real(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-fn is_system(path: &Path) -> bool {
+pub(super) fn is_system(path: &Path) -> bool {
     system_view().any(|(system, _)| within(path, Path::new(system)))
 }
 
@@ -135,15 +157,24 @@ fn python_parts(interpreter: &Path) -> Vec<PathBuf> {
 }
 
 /// The installation of an interpreter that is not the system's.
-fn interpreter_parts(runtime: &str, interpreter: &Path) -> Option<PathBuf> {
+fn interpreter_parts(runtime: &str, interpreter: &Path) -> Vec<PathBuf> {
     if !mcp_needs(runtime, "interpreter") || is_system(interpreter) {
-        return None;
+        return Vec::new();
     }
     match runtime {
         // Its library stands beside it.
-        "python" => interpreter.parent().and_then(Path::parent).map(Path::to_path_buf),
-        _ => Some(interpreter.to_path_buf()),
+        "python" => {
+            let prefix = interpreter.parent().and_then(Path::parent);
+            prefix.filter(|prefix| has_library(prefix)).map(Path::to_path_buf).into_iter().collect()
+        }
+        _ => vec![interpreter.to_path_buf()],
     }
+}
+
+/// Whether a directory is an installation of Python.
+fn has_library(prefix: &Path) -> bool {
+    let names = std::fs::read_dir(prefix.join("lib")).into_iter().flatten().flatten();
+    names.into_iter().any(|entry| entry.file_name().as_encoded_bytes().starts_with(b"python"))
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ fn environment(
     package: &str,
     world: &World,
 ) -> Result<(PathBuf, String), ResolveError> {
-    let uv = world.find("uv").ok_or(ResolveError::NoTool("uv"))?;
+    let uv = world.tool("uv")?;
     let failed = |said: String| ResolveError::Fetch { tool: "uv", package: spec.to_owned(), said };
     let mut said = String::new();
     for offline in [true, false] {

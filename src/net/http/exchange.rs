@@ -156,6 +156,11 @@ impl<S: Duplex> Connection<'_, S> {
         authority.request(&head.method, path, target, judged)?;
         let lines = head.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice()));
         other_methods(lines).try_for_each(|method| authority.request(&method, path, target, judged))?;
+        if head.framing != Framing::None {
+            let kind = head.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+            let kind = kind.map(|(_, value)| value.as_slice());
+            authority.carried((&head.method, path), kind, target, judged)?;
+        }
         match head.upgrade.as_deref() {
             None => Ok(()),
             Some("websocket") => authority.upgrade(target, judged),

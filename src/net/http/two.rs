@@ -108,7 +108,13 @@ impl Shared {
         };
         judge(method)?;
         let lines = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-        other_methods(lines).try_for_each(|method| judge(&method))
+        other_methods(lines).try_for_each(|method| judge(&method))?;
+        if request.body().is_end_stream() {
+            return Ok(());
+        }
+        let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let Route { target, judged, .. } = &self.route;
+        self.service.authority.carried((method, path), kind, target, *judged)
     }
 
     /// Everything that names a host must name the connection's.

@@ -1,17 +1,17 @@
 //! Tools that are operations of sbx itself: files, decided like any other request.
 //!
-//! Invariant: what is opened is what was decided on; a link that appears in between is noticed.
+//! Invariant: what is opened is what was decided on; no link is followed, and nothing waits for a pipe.
 
 use super::call::Caller;
 use super::output::{Report, Stop};
 use crate::decide::{Decision, Request, decide};
 use crate::tool::{Api, Bound, MOST_OUTPUT, Tool, ToolCode};
 use sbx_platform::path::resolve;
+use sbx_platform::walk::{Dir, Kind, Purpose};
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 /// Carries an operation out.
@@ -45,69 +45,74 @@ pub(super) fn run(tool: &Tool, bound: &Bound, caller: &Caller<'_>) -> Result<Rep
 }
 
 fn carry_out(api: Api, target: &Path, content: &str) -> io::Result<String> {
+    if api == Api::FsList {
+        let mut names = Vec::new();
+        Dir::at(target)?.names(|name| {
+            names.push(name.to_string_lossy().into_owned());
+            true
+        })?;
+        names.sort();
+        return Ok(names.join("\n"));
+    }
+    let bad = || io::Error::new(io::ErrorKind::InvalidInput, "not the path of a file");
+    let (parent, name) = (target.parent().ok_or_else(bad)?, target.file_name().ok_or_else(bad)?);
+    let parent = Dir::at(parent)?;
     match api {
         Api::FsRead => {
-            let file = File::open(target)?;
-            same(&file, target)?;
-            if !file.metadata()?.is_file() {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
-            }
             let mut text = Vec::new();
-            file.take(MOST_OUTPUT).read_to_end(&mut text)?;
+            regular(parent.open(name, Purpose::Read)?)?.take(MOST_OUTPUT).read_to_end(&mut text)?;
             Ok(String::from_utf8_lossy(&text).into_owned())
         }
-        Api::FsList => {
-            let file = File::open(target)?;
-            same(&file, target)?;
-            let mut names: Vec<String> = std::fs::read_dir(opened(&file, target))?
-                .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
-                .collect::<io::Result<_>>()?;
-            names.sort();
-            Ok(names.join("\n"))
-        }
         Api::FsWrite => {
-            let (parent, name) = parent_of(target)?;
-            let path = opened(&parent, target.parent().unwrap_or(target)).join(name);
-            // Nothing is cut off before it is certain which file this is.
-            let file = File::options().write(true).create(true).truncate(false).open(&path)?;
-            same(&file, target)?;
+            let there = parent.open(name, Purpose::Write);
+            let file = match there {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => parent.open(name, Purpose::Make)?,
+                there => there?,
+            };
+            // Nothing is cut off before it is certain what this is.
+            let mut file = regular(file)?;
             file.set_len(0)?;
-            let mut file = file;
             file.write_all(content.as_bytes())?;
             Ok(String::new())
         }
-        Api::FsDelete => {
-            let (parent, name) = parent_of(target)?;
-            std::fs::remove_file(opened(&parent, target.parent().unwrap_or(target)).join(name))?;
-            Ok(String::new())
+        Api::FsDelete => parent.remove(name, Kind::File).map(|()| String::new()),
+        Api::FsList => Ok(String::new()),
+    }
+}
+
+fn regular(file: File) -> io::Result<File> {
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_that_appears_after_the_decision_leads_nowhere() {
+        let dir = std::fs::canonicalize(std::env::temp_dir()).unwrap();
+        let dir = dir.join(format!("sbx-internal-{}", std::process::id()));
+        let (place, outside) = (dir.join("place"), dir.join("outside"));
+        std::fs::create_dir_all(&place).unwrap();
+        std::fs::create_dir_all(&outside).unwrap();
+        std::fs::write(outside.join("there"), "kept").unwrap();
+        std::os::unix::fs::symlink(outside.join("new"), place.join("file")).unwrap();
+        std::os::unix::fs::symlink(&outside, place.join("way")).unwrap();
+        for path in [place.join("file"), place.join("way/new"), place.join("way/there")] {
+            assert!(carry_out(Api::FsWrite, &path, "text").is_err(), "{}", path.display());
         }
+        assert!(carry_out(Api::FsRead, &place.join("way/there"), "").is_err());
+        assert!(carry_out(Api::FsDelete, &place.join("way/there"), "").is_err());
+        let left: Vec<_> =
+            std::fs::read_dir(&outside).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        assert_eq!(left, ["there"]);
+        assert_eq!(std::fs::read_to_string(outside.join("there")).unwrap(), "kept");
+        carry_out(Api::FsWrite, &place.join("own"), "text").unwrap();
+        assert_eq!(carry_out(Api::FsRead, &place.join("own"), "").unwrap(), "text");
+        assert_eq!(carry_out(Api::FsList, &place, "").unwrap(), "file\nown\nway");
+        std::fs::remove_dir_all(dir).unwrap();
     }
-}
-
-/// The directory a file stands in, held open and known to be the one that was decided on.
-fn parent_of(target: &Path) -> io::Result<(File, PathBuf)> {
-    let bad = || io::Error::new(io::ErrorKind::InvalidInput, "not the path of a file");
-    let (parent, name) = (target.parent().ok_or_else(bad)?, target.file_name().ok_or_else(bad)?);
-    let held = File::open(parent)?;
-    same(&held, parent)?;
-    Ok((held, PathBuf::from(name)))
-}
-
-/// A path to what is held open, whatever has become of its name.
-fn opened(file: &File, path: &Path) -> PathBuf {
-    if cfg!(target_os = "linux") {
-        PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
-    } else {
-        path.to_path_buf()
-    }
-}
-
-/// Whether what was opened is what was decided on.
-fn same(file: &File, target: &Path) -> io::Result<()> {
-    let is = if cfg!(target_os = "linux") {
-        std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?
-    } else {
-        resolve(target)?
-    };
-    if is == target { Ok(()) } else { Err(io::Error::other("it became another file meanwhile")) }
 }

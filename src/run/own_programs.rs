@@ -1,0 +1,83 @@
+//! The user's own programs, which are run outside the fence: found only where no agent could have put another.
+//!
+//! Invariant: nothing is found in a place the record may write, in the project or in the working directory, nor
+//! through a link that lies in one.
+
+use super::live::Live;
+use crate::plan::{Host, LowerError, Opened, opened};
+use crate::policy::Policy;
+use sbx_platform::path::{follow, within};
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// Where the user's own programs are.
+#[derive(Clone, Debug, Default)]
+pub struct OwnPrograms {
+    /// What the record opens.
+    pub opened: Opened,
+    shunned: Vec<PathBuf>,
+    path: OsString,
+    left_out: Vec<PathBuf>,
+}
+
+impl OwnPrograms {
+    /// The caller's search path, without what an agent may have written to.
+    ///
+    /// # Errors
+    /// When it cannot be told what the record opens.
+    pub fn of(policy: &Policy, cwd: &Path) -> Result<Self, LowerError> {
+        let (facts, opened) = (policy.facts(), opened(policy, &Live)?);
+        let mut shunned: Vec<PathBuf> = opened.writable().map(Path::to_path_buf).collect();
+        // A client may start its servers in the home or above it, which says nothing about what lies there.
+        let near = facts.project.iter().map(PathBuf::as_path).chain([cwd, &facts.cwd]);
+        let near = near.filter_map(|dir| Live.real(dir)).filter(|dir| !within(&facts.home, dir));
+        shunned.extend(near);
+        let mut own = Self { opened, shunned, ..Self::default() };
+        let given = std::env::var_os("PATH").unwrap_or_default();
+        let (kept, left_out): (Vec<PathBuf>, Vec<PathBuf>) =
+            std::env::split_paths(&given).partition(|dir| dir.is_absolute() && own.is_own(dir));
+        own.path = std::env::join_paths(kept).unwrap_or_default();
+        own.left_out = left_out;
+        Ok(own)
+    }
+
+    /// The search path that is left.
+    #[must_use]
+    pub fn path(&self) -> &OsStr {
+        &self.path
+    }
+
+    /// A program of the user's.
+    #[must_use]
+    pub fn find(&self, name: &OsStr) -> Option<PathBuf> {
+        let files = std::env::split_paths(&self.path).map(|dir| dir.join(name));
+        files.filter(|file| Live.is_program(file)).find(|file| self.is_own(file))
+    }
+
+    /// Where nothing was looked for, for messages; empty when everything was looked through.
+    #[must_use]
+    pub fn left_out(&self) -> String {
+        let dirs: Vec<String> = self.left_out.iter().map(|dir| dir.display().to_string()).collect();
+        if dirs.is_empty() {
+            return String::new();
+        }
+        format!(" (not looked for in {}, where an agent could put another)", dirs.join(", "))
+    }
+
+    /// Whether neither a file nor a link on the way to it lies where an agent may have put it.
+    #[must_use]
+    pub fn is_own(&self, path: &Path) -> bool {
+        Self::steps(path, |step| self.shunned.iter().any(|place| within(step, place))) == Some(false)
+    }
+
+    /// Whether a file or a link on the way to it lies in what the record opens.
+    #[must_use]
+    pub fn is_opened(&self, path: &Path) -> bool {
+        Self::steps(path, |step| self.opened.holds(step)) != Some(false)
+    }
+
+    fn steps(path: &Path, lies: impl Fn(&Path) -> bool) -> Option<bool> {
+        let (links, end) = follow(path).ok()?;
+        Some(links.iter().chain([&end]).any(|step| lies(step)))
+    }
+}
