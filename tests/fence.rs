@@ -356,8 +356,8 @@ fn odd_names_of_roots_work() {
 fn a_linked_root_leads_to_the_real_one() {
     let bench = Bench::new("linked");
     let real = bench.subdir("real");
-    bench.shell_line("ln -s real link");
-    let link = real.replace("/real", "/link");
+    bench.shell_line("ln -s $PWD/real $HOME/link");
+    let link = real.replace("/work/real", "/home/link");
     bench.record_at(&format!("capabilities:\n  - proc.exec: {{in: {link}}}\n  - fs.write: {{in: {link}}}\n"));
     let run =
         bench.run(&["exec", "--agent", "agent.yml", "--in", &link, "--", "sh", "-c", "pwd; echo x > f"], "");
@@ -505,4 +505,21 @@ fn what_stands_for_another_record_stays_as_it_is() {
     }
     assert_eq!(bench.read("other.yml"), "id: other\ncapabilities: []\n");
     assert_eq!(bench.sh("echo > third.yml").status, 0);
+}
+
+#[test]
+fn a_root_that_another_agent_turned_elsewhere_opens_nothing() {
+    let bench = Bench::new("loose");
+    let docs = bench.subdir("docs");
+    let grants = ["proc.exec", "fs.read", "fs.write"].map(|verb| format!("  - {verb}: {{in: {docs}}}\n"));
+    bench.record_at(&format!("capabilities:\n{}", grants.concat()));
+    assert_eq!(bench.shell_line("SBX exec --agent agent.yml --in docs -- sh -c 'echo x > f'").status, 0);
+    // What an agent with a grant for the directory above could do.
+    bench.shell_line("mkdir ../outside; rm -r docs; ln -s ../outside docs");
+    let run = bench.shell_line(
+        "SBX exec --agent agent.yml --in docs -- sh -c 'echo x > f'; SBX exec --agent agent.yml -- sh -c 'echo x > f'; ls ../outside",
+    );
+    assert_eq!(run.stdout, "", "{}", run.stderr);
+    let lint = bench.shell_line("SBX agents lint agent.yml");
+    assert!(format!("{}{}", lint.stdout, lint.stderr).contains("lies behind a link"), "{}", lint.stderr);
 }

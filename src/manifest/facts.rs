@@ -1,6 +1,6 @@
 //! The world as given: what pure code needs to know and may not look up.
 
-use sbx_platform::path::normalize;
+use sbx_platform::path::{normalize, within};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -24,6 +24,8 @@ pub struct Facts {
     pub found_in: Option<PathBuf>,
     /// Where roots that are, or lie behind, links really are.
     links: HashMap<PathBuf, PathBuf>,
+    /// Roots behind links that somebody else may have turned.
+    loose: Vec<PathBuf>,
 }
 
 impl Facts {
@@ -39,6 +41,7 @@ impl Facts {
             records_dir: None,
             found_in: None,
             links: HashMap::new(),
+            loose: Vec::new(),
             home,
         }
     }
@@ -92,9 +95,21 @@ impl Facts {
         self.links.get(root).cloned().unwrap_or_else(|| root.to_path_buf())
     }
 
+    /// The same facts, knowing that a root lies behind a link that somebody else may have turned.
+    #[must_use]
+    pub fn loose(mut self, root: impl Into<PathBuf>) -> Self {
+        self.loose.push(normalize(&root.into()));
+        self
+    }
+
+    /// Whether a placed root is, or lies below, one that is not followed.
+    pub(crate) fn is_loose(&self, root: &Path) -> bool {
+        self.loose.iter().any(|loose| within(root, loose))
+    }
+
     /// Whether any root is known to be, or to lie behind, a link.
     pub(crate) fn knows_links(&self) -> bool {
-        !self.links.is_empty()
+        !self.links.is_empty() || !self.loose.is_empty()
     }
 
     /// The same facts with a record store.

@@ -330,6 +330,15 @@ fn disarm_planted_roots(
         .filter(|grant| matches!(grant.capability(), Capability::FsWrite | Capability::FsDelete))
         .filter_map(|grant| grant.root.clone())
         .collect();
+    for grant in grants.iter_mut() {
+        let Some(root) = grant.root.take_if(|root| facts.is_loose(root)) else { continue };
+        let span = written.iter().find(|w| w.spec == grant.spec).map_or(Span::default(), |w| w.span);
+        let message =
+            format!("the root {} lies behind a link that another agent may have turned", root.display());
+        let help = "name the directory the link leads to; links are followed in the home itself, and where only root writes";
+        let problem = Problem::warning(Code::PathEscapesIn, message).at(span).help(help);
+        problems.push(problem.capability(grant.capability().name()));
+    }
     for grant in grants.iter_mut().filter(|grant| grant.root.is_some()) {
         let own = grant.spec.scope.text(ScopeKey::In).and_then(|text| expand_root(text, facts).ok()?.path);
         let Some(own) = own.filter(|own| facts.real(own) != *own) else { continue };

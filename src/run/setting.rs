@@ -9,8 +9,9 @@ use crate::manifest::{
 use crate::plan::opened;
 use crate::policy::Policy;
 use crate::text::{Problem, Severity, render_all};
-use sbx_platform::path::within;
+use sbx_platform::path::{follow, within};
 use std::env;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// The machine, the user and the moment: facts and configuration.
@@ -201,8 +202,22 @@ fn with_links(facts: Facts, mut roots: Vec<PathBuf>) -> Facts {
     roots.extend(facts.found_in.clone());
     roots.sort();
     roots.dedup();
-    roots.into_iter().fold(facts, |facts, root| match sbx_platform::path::resolve(&root) {
-        Ok(real) if real != root => facts.link(root, real),
+    roots.into_iter().fold(facts, |facts, root| match follow(&root) {
+        Ok((links, _)) if !links.iter().all(|link| is_settled(link, &facts.home)) => facts.loose(root),
+        Ok((_, real)) if real != root => facts.link(root, real),
         _ => facts,
     })
+}
+
+/// Whether a link is the system's or the user's: it lies in the home itself, above it, or where only root writes. Any
+/// other may lie in a place that some record lets its agent write, and which those are cannot be known.
+fn is_settled(link: &Path, home: &Path) -> bool {
+    let Some(parent) = link.parent() else { return true };
+    if within(home, parent) {
+        return true;
+    }
+    // To root everything is root's: only what stands right below the top is surely the system's.
+    let near = parent.components().count() <= 2;
+    std::fs::metadata(parent)
+        .is_ok_and(|meta| meta.uid() == 0 && meta.mode() & 0o022 == 0 && (sbx_platform::ids().0 != 0 || near))
 }
