@@ -4,7 +4,7 @@
 //! [`super::forward`] and saying no to [`super::refusal`].
 //! Invariant: a request is written to the other side only after it was allowed, and from its parsed parts.
 
-use super::head::{Malformed, RequestHead, parse_request};
+use super::head::{Framing, Malformed, RequestHead, parse_request};
 use super::meant::other_methods;
 use super::refusal::{Refusal, forbidden};
 use super::route::{Route, destination};
