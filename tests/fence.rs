@@ -505,6 +505,11 @@ fn what_stands_for_another_record_stays_as_it_is() {
     }
     assert_eq!(bench.read("other.yml"), "id: other\ncapabilities: []\n");
     assert_eq!(bench.sh("echo > third.yml").status, 0);
+    // A link that leads on through a place of another agent's leads nowhere.
+    let run = bench.shell_line(&format!(
+        "mv other.yml ../far.yml; ln -s ../far.yml way.yml; ln -s $PWD/way.yml {own}/agents/far.yml; SBX exec --agent far -- true"
+    ));
+    assert!(run.status == 125 && run.stderr.contains("reached through the link"), "{}", run.stderr);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::live::Live;
 use crate::capability::ScopeKey;
 use crate::manifest::{
-    AgentSource, Config, Facts, FindError, LoadError, Manifest, expand, expand_root, find, project_of,
+    AgentSource, Config, Facts, FindError, LoadError, Manifest, Shelf, expand, expand_root, find, project_of,
     read_source,
 };
 use crate::plan::opened;
@@ -60,8 +60,8 @@ pub enum SettingError {
     /// A rule or policy of the risk layer is wrong, and it narrows every agent.
     #[error("the risk rules have errors\n{0}")]
     Risk(String),
-    /// The record is reached through a link that the agent could turn to another.
-    #[error("the record is reached through the link {}, which the agent may change; name {} itself", link.display(), record.display())]
+    /// The record is reached through a link that an agent could turn to another.
+    #[error("the record is reached through the link {}, which an agent may change; name {} itself", link.display(), record.display())]
     Turned {
         /// The link.
         link: PathBuf,
@@ -186,15 +186,19 @@ fn roots_of(manifest: &Manifest, facts: &Facts) -> Vec<PathBuf> {
 }
 
 /// Finds out where roots really are. One that cannot be examined stays as written.
-/// A link on the way to a record that lies where the record lets the agent write.
+/// A link on the way to a record that lies where the record lets the agent write; on the way to one of the user's own,
+/// also one that another agent may have turned.
 fn turned(found: &AgentSource, policy: &Policy) -> Option<PathBuf> {
     if found.links.is_empty() {
         return None;
     }
-    // Where that cannot be told, nothing can be launched either.
+    let facts = policy.facts();
+    let beyond = found.links.iter().filter(|link| !within(link, &facts.config_dir));
+    let loose = |link: &&PathBuf| found.shelf == Shelf::User && !is_settled(link, &facts.home);
+    // Where what is opened cannot be told, nothing can be launched either.
     let opened = opened(policy, &Live).ok()?;
-    let lies = |link: &&PathBuf| opened.writable().any(|place| within(link, place));
-    found.links.iter().find(lies).cloned()
+    let lies = |link: &PathBuf| opened.writable().any(|place| within(link, place));
+    beyond.into_iter().find(|link| loose(link) || lies(link)).cloned()
 }
 
 fn with_links(facts: Facts, mut roots: Vec<PathBuf>) -> Facts {
