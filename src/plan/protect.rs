@@ -26,9 +26,14 @@ pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<Pa
     let opened = |path: &PathBuf| {
         places.named(Rights::WRITE).chain(places.named(Rights::REMOVE)).any(|named| within(named, path))
     };
-    // Most do not exist: one look tells, and only what does is followed.
-    let stands = |path: &PathBuf| host.kind(path).is_some() && host.real(path).as_deref() == Some(path);
-    own.chain(standing.filter(|path| stands(path) && !opened(path))).collect()
+    // Most do not exist: one look tells, and only what does is followed. What is reached through a link is kept as
+    // well, where it could be written: git runs hooks wherever they lie.
+    let kept = |path: PathBuf| {
+        host.kind(&path)?;
+        let real = host.real(&path)?;
+        (real == path || !opened(&real) && places.is_writable(&real)).then_some(real)
+    };
+    own.chain(standing.filter(|path| !opened(path)).filter_map(kept)).collect()
 }
 
 /// Files that stand elsewhere for the user's own records, tools and rules, where they lie in a writable place.

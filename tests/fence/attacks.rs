@@ -125,6 +125,27 @@ fn what_git_runs_in_another_repository_does_not_take_an_opened_ones_place() {
 }
 
 #[test]
+fn what_a_protected_link_leads_to_is_protected_too() {
+    for backend in BACKENDS {
+        let bench = Bench::new("linked");
+        bench.shell_line(
+            "git init -q . && rm -r .git/hooks && mkdir scripts other && ln -s ../scripts .git/hooks && echo known > scripts/x \
+             && echo known > real && ln -s real .envrc",
+        );
+        bench.open_record("");
+        let script = "echo evil > .git/hooks/post-merge; echo evil > scripts/x; echo evil > .envrc; echo evil > real; \
+                      mv scripts away; touch other/y && echo fine";
+        let run = attack(&bench, backend, script);
+        assert_eq!(run.stdout, "fine\n", "{backend:?}: {}", run.stderr);
+        assert!(!bench.exists("scripts/post-merge"), "{backend:?}");
+        assert_eq!(
+            (bench.read("scripts/x"), bench.read("real")),
+            ("known\n".to_owned(), "known\n".to_owned())
+        );
+    }
+}
+
+#[test]
 fn small_ways_around_are_closed() {
     let script = "import os, ctypes, fcntl, sys\n\
          libc = ctypes.CDLL(None, use_errno=True)\n\
