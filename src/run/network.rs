@@ -12,11 +12,13 @@ use sbx_platform::door::{Doors, Porter, Way};
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 static NEXT: AtomicU32 = AtomicU32::new(0);
+/// How the files with a launch's certificates are called.
+const BUNDLE: &str = "sbx-ca-";
 
 /// Serves the network of one launch while it lasts.
 #[derive(Debug)]
@@ -111,6 +113,18 @@ fn outer_proxy(policy: &Policy) -> Option<(String, String)> {
     }
 }
 
+/// Removes the bundles of launches that were killed.
+fn sweep(dir: &Path) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let number = name.strip_prefix(BUNDLE).and_then(|rest| rest.split_once('-')?.0.parse::<i32>().ok());
+        let others = |number: &i32| u32::try_from(*number) != Ok(std::process::id());
+        if number.filter(others).is_some_and(super::why::is_over) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// Writes the certificates to trust inside: the launch's own authority, and those of the system.
 fn write_bundle(own: &str) -> io::Result<Bundle> {
     let system = BUNDLES.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default();
@@ -119,7 +133,8 @@ fn write_bundle(own: &str) -> io::Result<Bundle> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for dir in dirs {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = dir.join(format!("sbx-ca-{}-{number}.pem", std::process::id()));
+        sweep(&dir);
+        let path = dir.join(format!("{BUNDLE}{}-{number}.pem", std::process::id()));
         // Left behind by a launch that was killed and had the same number.
         let _ = std::fs::remove_file(&path);
         match OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path) {
@@ -134,4 +149,24 @@ fn write_bundle(own: &str) -> io::Result<Bundle> {
         }
     }
     Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_dead_left_is_swept() {
+        let dir = std::env::temp_dir().join(format!("sbx-bundles-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let own = format!("{BUNDLE}{}-7.pem", std::process::id());
+        for name in ["sbx-ca-999999999-0.pem", "sbx-ca-1-0.pem", "sbx-ca-x-0.pem", &own] {
+            std::fs::write(dir.join(name), "").unwrap();
+        }
+        sweep(&dir);
+        let left = |name: &str| dir.join(name).exists();
+        assert!(!left("sbx-ca-999999999-0.pem"));
+        assert!(left("sbx-ca-1-0.pem") && left("sbx-ca-x-0.pem") && left(&own));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
 }

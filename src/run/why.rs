@@ -342,7 +342,7 @@ fn sweep(temp: &Path) {
 }
 
 /// Whether a process is no more, or is this one, which has left nothing yet.
-fn is_over(number: i32) -> bool {
+pub(super) fn is_over(number: i32) -> bool {
     let gone = || attempt::signal(number).is_err_and(|error| error.kind() != ErrorKind::PermissionDenied);
     u32::try_from(number) == Ok(std::process::id()) || gone()
 }
