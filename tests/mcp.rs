@@ -18,6 +18,8 @@ mod packages;
 mod peers;
 #[path = "../fuzz/src/readers.rs"]
 mod readers;
+#[path = "mcp/rust.rs"]
+mod rust;
 #[path = "mcp/rust_client.rs"]
 mod rust_client;
 #[path = "mcp/server.rs"]

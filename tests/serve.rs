@@ -26,6 +26,8 @@ mod peers;
 mod processes;
 #[path = "serve/protocol.rs"]
 mod protocol;
+#[path = "mcp/rust.rs"]
+mod rust;
 #[expect(dead_code, reason = "another test program uses the rest")]
 #[path = "mcp/server.rs"]
 mod server;

@@ -1,40 +1,10 @@
 //! The Rust client of the protocol's own people, direct and wrapped, in both eras.
 
+use crate::rust::{seen, the_new_era};
 use crate::server::{peers, world};
-use crate::support::{TestEnv, program};
-use rmcp::model::ProtocolVersion;
-use rmcp::transport::TokioChildProcess;
-use rmcp::{ClientLifecycleMode, ClientServiceExt};
+use crate::support::program;
+use rmcp::ClientLifecycleMode;
 use serde_json::{Value, json};
-use std::process::Stdio;
-use std::time::Duration;
-
-/// Everything a client is shown: tools, and the results of some calls.
-fn seen(env: &TestEnv, command: &[String], mode: ClientLifecycleMode, calls: &[(&str, Value)]) -> Value {
-    let mut process = env.command(&command[0]);
-    process.args(&command[1..]);
-    let look = async {
-        let builder =
-            TokioChildProcess::builder(tokio::process::Command::from(process)).stderr(Stdio::null());
-        let (transport, _) = builder.spawn().expect("the server starts");
-        let client = ().serve_with_lifecycle(transport, mode).await.expect("they agree on an era");
-        let tools = client.list_all_tools().await.expect("a list");
-        let mut results = Vec::new();
-        for (name, arguments) in calls {
-            let params =
-                serde_json::from_value(json!({ "name": name, "arguments": arguments })).expect("a call");
-            results.push(match client.call_tool(params).await {
-                Ok(result) => serde_json::to_value(result).expect("JSON"),
-                Err(error) => json!({ "error": error.to_string() }),
-            });
-        }
-        client.cancel().await.expect("it ends");
-        json!({ "tools": tools, "results": results })
-    };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let patient = async { tokio::time::timeout(Duration::from_secs(60), look).await };
-    runtime.block_on(patient).expect("an answer within a minute")
-}
 
 fn wrapped(command: &[String]) -> Vec<String> {
     let lead = ["mcp", "wrap", "--agent", "tester", "--"].map(str::to_owned);
@@ -73,11 +43,10 @@ fn the_rust_client_of_the_new_era_sees_the_same() {
     let Some(peers) = peers() else { return };
     let env = world("");
     let command = [peers.join("py/bin/mcp-server-time").display().to_string()];
-    let mode = || ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
     let call = json!({ "source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo" });
     let calls = [("convert_time", call)];
-    let direct = seen(&env, &command, mode(), &calls);
-    let through = seen(&env, &wrapped(&command), mode(), &calls);
+    let direct = seen(&env, &command, the_new_era(), &calls);
+    let through = seen(&env, &wrapped(&command), the_new_era(), &calls);
     let all: Vec<&str> = names(&direct).into_iter().chain(["get_policy"]).collect();
     assert_eq!(names(&through), all);
     assert_eq!(through["results"], direct["results"]);

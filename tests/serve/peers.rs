@@ -1,8 +1,10 @@
 //! Real clients drive the server, in both eras.
 
+use crate::rust::the_new_era;
 use crate::server::peers;
 use crate::support::{TestEnv, program, source_dir};
 use crate::world::{ALL, world};
+use rmcp::ClientLifecycleMode;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -126,5 +128,31 @@ fn the_inspector_lists_and_calls_in_both_eras() {
         let words = ["--tool-arg", "command=echo seen", "--method", "tools/call", "--tool-name", "eval"];
         let called = inspect(&words);
         assert_eq!(called["structuredContent"]["stdout"], "seen\n", "{era}: {called}");
+    }
+}
+
+#[test]
+fn the_rust_client_reads_writes_and_is_denied_in_both_eras() {
+    let command =
+        [program().display().to_string(), "mcp".into(), "serve".into(), "--agent".into(), "tester".into()];
+    for mode in [ClientLifecycleMode::Initialize, the_new_era()] {
+        let env = world(ALL, "");
+        let calls = [
+            ("exec", json!({ "argv": ["echo", "hi"] })),
+            ("write_file", json!({ "path": "new.txt", "content": "text" })),
+            ("read_file", json!({ "path": "new.txt" })),
+            ("read_file", json!({ "path": "/etc/shadow" })),
+            ("check_command", json!({ "command": "rm -rf /" })),
+        ];
+        let seen = crate::rust::seen(&env, &command, mode, &calls);
+        let result = |at: usize| &seen["results"][at];
+        assert_eq!(structured(result(0))["stdout"], "hi\n", "{seen}");
+        assert_ne!(result(1)["isError"], true, "{}", result(1));
+        assert!(result(2).to_string().contains("text"), "{}", result(2));
+        assert_eq!(
+            (&result(3)["isError"], &structured(result(3))["code"]),
+            (&json!(true), &json!("scope_violation"))
+        );
+        assert_eq!(structured(result(4))["allowed"], false, "{}", result(4));
     }
 }
