@@ -11,6 +11,7 @@ mod caller;
 mod listener;
 mod mode;
 mod network;
+mod own;
 mod perform;
 mod protect;
 mod resolve;

@@ -13,7 +13,8 @@ use libc::c_int;
 
 use super::Done;
 use super::caller::Caller;
-use super::protect::{Change, Identity, Own, Protected};
+use super::own::{Identity, Own};
+use super::protect::{Change, Protected};
 use super::resolve::{Resolver, Spot, Step};
 use super::settings;
 use super::waiting::Waiting;

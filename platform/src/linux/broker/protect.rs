@@ -12,11 +12,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use super::own::Own;
 use crate::linux::sources::writable_bind;
 use crate::plan::{Access, InsideNew, MountOp, Place, Plan, ProtectedName, Rights};
-
-/// Directories remembered as made by the launch; what is made beyond that is guarded like the rest.
-const OWN_MAX: usize = 4096;
 
 /// The guarded paths and names, as seen inside.
 #[derive(Debug)]
@@ -33,75 +31,6 @@ pub(crate) struct Protected {
     /// The largest file there may be.
     file_size: Option<u64>,
     proc: PathBuf,
-}
-
-/// Directories that the launch made itself: what lies below is its own.
-#[derive(Debug)]
-pub(super) struct Own {
-    /// What the directory at a path is.
-    look: fn(&Path) -> Option<Identity>,
-    /// Each with what it is: another directory that takes its name is not the launch's.
-    dirs: HashMap<PathBuf, Identity>,
-    /// Names from which directories that were there before were moved away.
-    vacated: BTreeSet<PathBuf>,
-}
-
-/// Device and number of a directory.
-pub(super) type Identity = (u64, u64);
-
-impl Default for Own {
-    fn default() -> Self {
-        Self { look: identity_of, dirs: HashMap::new(), vacated: BTreeSet::new() }
-    }
-}
-
-impl Own {
-    /// A directory was made.
-    pub(super) fn made(&mut self, path: &Path, identity: Identity) {
-        let is_full = self.dirs.len() >= OWN_MAX || self.vacated.len() >= OWN_MAX;
-        let in_place_of_another = path.ancestors().any(|above| self.vacated.contains(above));
-        if !is_full && !in_place_of_another && !self.covers(path) {
-            self.dirs.insert(path.to_path_buf(), identity);
-        }
-    }
-
-    /// Whether moving a directory would make something the launch's own that is not, or the other way round.
-    pub(super) fn confuses(&self, from: &Path, to: &Path, exchange: bool) -> bool {
-        let (from, to) = (self.covers(from), self.covers(to));
-        if exchange { from != to } else { !from && to }
-    }
-
-    /// Something was moved: what was remembered below either name is no longer sure.
-    pub(super) fn moved(&mut self, from: &Path, to: &Path, directory: Option<Identity>) {
-        let by_itself = directory.is_some() && self.dirs.get(from).copied() == directory;
-        let own = by_itself || from.parent().is_some_and(|above| self.covers(above));
-        self.dirs.retain(|path, _| !path.starts_with(from) && !path.starts_with(to));
-        let Some(identity) = directory else { return };
-        if own {
-            self.made(to, identity);
-        } else if self.vacated.len() < OWN_MAX {
-            self.vacated.insert(from.to_path_buf());
-        }
-    }
-
-    /// Something was removed.
-    pub(super) fn removed(&mut self, path: &Path) {
-        self.dirs.remove(path);
-    }
-
-    fn covers(&self, path: &Path) -> bool {
-        let own = |above: &Path| self.dirs.get(above).is_some_and(|own| (self.look)(above) == Some(*own));
-        !self.dirs.is_empty() && path.ancestors().any(own)
-    }
-}
-
-/// What the directory at `path` is, if there is one.
-fn identity_of(path: &Path) -> Option<Identity> {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::symlink_metadata(path)
-        .ok()
-        .filter(std::fs::Metadata::is_dir)
-        .map(|found| (found.dev(), found.ino()))
 }
 
 /// What is about to happen to a name.
@@ -429,13 +358,6 @@ mod tests {
         Protected::of(&plan).unwrap()
     }
 
-    const THE_SAME: Identity = (1, 1);
-
-    /// Paths of these tests lead nowhere: whatever lies there is taken for the same directory.
-    fn seen_everywhere() -> Own {
-        Own { look: |_| Some(THE_SAME), ..Own::default() }
-    }
-
     fn change(guard: &Protected, path: &str) -> bool {
         guard.allows_change(Path::new(path), &Own::default(), Change::Make)
     }
@@ -504,13 +426,13 @@ mod tests {
     #[test]
     fn a_name_of_one_part_is_the_launchs_own_below_what_it_made() {
         let guard = named(&[".git/hooks", ".envrc", ".git/modules/**/config"]);
-        let mut own = seen_everywhere();
-        own.made(Path::new("/w/new"), THE_SAME);
+        let mut own = Own::seen_everywhere();
+        own.made(Path::new("/w/new"), Own::THE_SAME);
         let change = |own: &Own, path: &str| guard.allows_change(Path::new(path), own, Change::Make);
         assert!(change(&own, "/w/new/.envrc") && !change(&own, "/w/.envrc"));
         assert!(!change(&own, "/w/new/.git/hooks/x") && change(&own, "/w/new/.git/hooks/x.sample"));
         assert!(!change(&own, "/w/old/.git/hooks/x.sample"));
-        own.moved(Path::new("/w/new"), Path::new("/w/newer"), Some(THE_SAME));
+        own.moved(Path::new("/w/new"), Path::new("/w/newer"), Some(Own::THE_SAME));
         assert!(change(&own, "/w/newer/.envrc") && !change(&own, "/w/new/.envrc"));
     }
 
@@ -534,18 +456,6 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_the_place_of_another_directory_is_not_the_launchs_own() {
-        let mut own = seen_everywhere();
-        own.moved(Path::new("/w/sub"), Path::new("/w/away"), Some((2, 2)));
-        own.made(Path::new("/w/sub"), THE_SAME);
-        assert!(!own.covers(Path::new("/w/sub/.envrc")));
-        own.made(Path::new("/w/new"), THE_SAME);
-        assert!(own.covers(Path::new("/w/new/.envrc")));
-        own.look = |_| Some((3, 3));
-        assert!(!own.covers(Path::new("/w/new/.envrc")), "somebody else put another there");
-    }
-
-    #[test]
     fn what_leads_to_an_opened_path_stays() {
         let guard = named(&[".envrc"]);
         assert!(!change(&guard, "/w/kept") && change(&guard, "/w/kept/other"));
@@ -553,26 +463,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_becomes_the_launchs_own_by_moving() {
-        let mut own = seen_everywhere();
-        own.made(Path::new("/w/own"), THE_SAME);
-        let confuses =
-            |from: &str, to: &str, exchange| own.confuses(Path::new(from), Path::new(to), exchange);
-        assert!(confuses("/w/old", "/w/own/old", false) && confuses("/w/old", "/w/own", false));
-        assert!(confuses("/w/own", "/w/old", true) && confuses("/w/old", "/w/own", true));
-        assert!(!confuses("/w/own/x", "/w/x", false) && !confuses("/w/a", "/w/b", false));
-        let mut own = seen_everywhere();
-        own.made(Path::new("/w/old/new"), THE_SAME);
-        own.moved(Path::new("/w/old"), Path::new("/w/away"), Some(THE_SAME));
-        assert!(!own.covers(Path::new("/w/old/new")));
-    }
-
-    #[test]
     fn a_new_directory_that_starts_a_name_holds_only_what_is_harmless() {
         let guard = named(&[".git/hooks", ".git/config", ".config/fish"]);
-        let mut own = seen_everywhere();
-        own.made(Path::new("/w/.git"), THE_SAME);
-        own.made(Path::new("/w/.config"), THE_SAME);
+        let mut own = Own::seen_everywhere();
+        own.made(Path::new("/w/.git"), Own::THE_SAME);
+        own.made(Path::new("/w/.config"), Own::THE_SAME);
         let path = Path::new;
         assert!(guard.allows_directory(path("/w/.git/hooks"), &own, Change::Make));
         assert!(guard.allows_change(path("/w/.git/hooks/pre-commit.sample"), &own, Change::Make));
