@@ -14,11 +14,11 @@ use crate::probe::Probe;
 use crate::report::Outcome;
 
 #[cfg(target_os = "linux")]
-pub use crate::linux::spawn::{Child, Leash};
+pub use crate::linux::spawn::{Child, Leash, Told};
 #[cfg(target_os = "macos")]
-pub use crate::macos::exec::{Child, Leash};
+pub use crate::macos::exec::{Child, Leash, Told};
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-pub use elsewhere::{Child, Leash};
+pub use elsewhere::{Child, Leash, Told};
 
 /// Runs `plan` behind `backend` (`None` for the strongest that works) and waits until nothing of it is left.
 ///
@@ -149,7 +149,15 @@ mod elsewhere {
     #[derive(Debug)]
     pub enum Leash {}
 
+    /// Refused changes, as they happen.
+    pub type Told = std::iter::Empty<crate::report::Act>;
+
     impl Child {
+        /// Refused changes as they happen.
+        pub fn told(&mut self) -> Option<Told> {
+            match self.never {}
+        }
+
         /// Hands out the leash.
         pub fn leash(&mut self) -> Option<Leash> {
             match self.never {}

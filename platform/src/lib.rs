@@ -43,7 +43,9 @@ pub mod walk;
 
 pub use backend::{Backend, Enforcement, Guarantee};
 pub use error::PlatformError;
-pub use launch::{Child, Leash, ids, landlock, launch, probe, refuse_dumps, refused_calls, spawn, take_over};
+pub use launch::{
+    Child, Leash, Told, ids, landlock, launch, probe, refuse_dumps, refused_calls, spawn, take_over,
+};
 pub use plan::{Pipe, Plan};
 pub use probe::Probe;
 pub use report::{End, Outcome};

@@ -53,6 +53,8 @@ pub struct Plan {
     pub identity: Identity,
     /// Promises without which the command must not run.
     pub required: Vec<Guarantee>,
+    /// Whether refused changes are told as they happen, to whoever started the launch in a process of its own.
+    pub tells: bool,
     /// Whether to tell afterwards which files were asked for, at some cost.
     pub trace: bool,
 }
@@ -79,6 +81,7 @@ impl Plan {
             hostname: String::from("sbx"),
             identity: Identity::Same,
             required: Vec::new(),
+            tells: false,
             trace: false,
         }
     }

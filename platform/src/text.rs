@@ -84,6 +84,9 @@ pub fn write(plan: &Plan) -> String {
     if let Identity::Mapped { uid, gid } = plan.identity {
         line("identity", &[uid.to_string().as_ref(), gid.to_string().as_ref()]);
     }
+    if plan.tells {
+        line("tells", &[]);
+    }
     if plan.trace {
         line("trace", &[]);
     }
@@ -184,6 +187,7 @@ fn read_line(line: &str, plan: &mut Plan) -> Option<()> {
                 inside_new: inside_new(inside.to_str()?)?,
             });
         }
+        ("tells", []) => plan.tells = true,
         ("trace", []) => plan.trace = true,
         ("pass", [_]) => plan.pass_fds.push(text(0)?.parse().ok()?),
         ("stdio", [_]) => {

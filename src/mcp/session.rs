@@ -10,12 +10,14 @@ use super::rules::{Origin, Rules};
 use super::watch::Watch;
 use super::wrap::{WrapError, carry, farewell};
 use crate::audit::{Event, Sink};
+use crate::capability::Capability;
 use crate::decide::{Decision, Denial, DenialCode, Permit, Request, decide};
 use crate::plan::Invocation;
-use crate::run::{Live, RunError, Started, exit_status, outcome_json, start};
+use crate::policy::Policy;
+use crate::run::{Live, RunError, Started, denied, exit_status, outcome_json, start};
 use crate::tool::unmet;
 use sbx_platform::path::resolve;
-use sbx_platform::report::Verb;
+use sbx_platform::report::{Act, Verb};
 use sbx_platform::{Backend, End, Outcome, Pipe, Signals};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -99,8 +101,12 @@ impl Session {
         let signals = Signals::collect().map_err(WrapError::from)?;
         let attaching = Arc::new(Attaching::new(Arc::clone(&log)));
         let told_of: Arc<dyn Sink> = attaching.clone();
-        let Started { child, network, .. } =
+        let Started { mut child, network, .. } =
             self.launch(&rules, [Pipe::New, Pipe::New, Pipe::Inherit], &told_of)?;
+        if let Some(told) = child.told() {
+            let (policy, log) = (rules.policy.clone(), told_of);
+            std::thread::spawn(move || told.for_each(|act| note_refused(&policy, &act, log.as_ref())));
+        }
         log.stay_open();
         let gate = Arc::new(Gate::new(rules, &self.origin.server, Arc::clone(&log), Arc::clone(&teller)));
         attaching.attach(Arc::clone(&gate));
@@ -152,6 +158,7 @@ impl Session {
         let invocation = Invocation::new(sbx_platform::ids())
             .accepting(self.accepted.clone())
             .entry(self.resolved.entry.clone())
+            .telling()
             .protecting(self.deciding(rules));
         Ok(start(&permit, &invocation, self.backend, &Live, stdio, log)?)
     }
@@ -210,6 +217,23 @@ impl Session {
             .filter(|act| act.is_refused() && matches!(act.verb, Verb::Write | Verb::Remove));
         body["refused"] = refused.map(|act| json!({ "path": act.path.to_string_lossy() })).collect();
         body
+    }
+}
+
+/// Records a change that the kernel refused, as the denial it comes to.
+fn note_refused(policy: &Policy, act: &Act, log: &dyn Sink) {
+    let capability = match act.verb {
+        Verb::Write => Capability::FsWrite,
+        Verb::Remove => Capability::FsDelete,
+        _ => return,
+    };
+    let target = resolve(&act.path).unwrap_or_else(|_| act.path.clone());
+    let request = Request::resolved_path(capability, act.path.clone(), target);
+    if let Decision::Deny(denial) = decide(policy, &request) {
+        let mut event = denied(&denial);
+        event.body.insert("call".to_owned(), act.call.into());
+        // The change did not happen, whether or not this can be told.
+        let _ = log.record(event);
     }
 }
 

@@ -57,6 +57,8 @@ pub struct Invocation {
     pub private: Option<Private>,
     /// What a permitted command that only fetches and starts another comes to.
     pub entry: Option<Entry>,
+    /// Whether refused changes are told as they happen.
+    pub tells: bool,
     /// Files that stay as they are whatever is granted, beside sbx's own; links followed.
     pub protect: Vec<PathBuf>,
     /// Runs only to be watched: changes are kept apart.
@@ -128,9 +130,17 @@ impl Invocation {
             outlet: None,
             private: None,
             entry: None,
+            tells: false,
             protect: Vec::new(),
             rehearsal: None,
         }
+    }
+
+    /// The same, with refused changes told as they happen.
+    #[must_use]
+    pub fn telling(mut self) -> Self {
+        self.tells = true;
+        self
     }
 
     /// The same, with files that decide what the command may do and stay as they are.
@@ -343,6 +353,7 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     plan.limits = limits(policy, invocation.stdio);
     plan.identity = Identity::Mapped { uid: account.uid, gid: account.gid };
     plan.trace = invocation.trace;
+    plan.tells = invocation.tells;
     plan.required = required(policy, invocation, &plan);
     Ok(Lowered { plan, remarks: remarks(&places) })
 }

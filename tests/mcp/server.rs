@@ -49,6 +49,9 @@ for line in sys.stdin:
         if name == "look": text = json.dumps({"env": sorted(os.environ), "etc": os.path.exists(a.get("path", "/root"))})
         if name == "spawn": subprocess.Popen(["/bin/sh", "-c", "trap '' TERM INT HUP; while :; do sleep 1; done"], stdin=subprocess.DEVNULL)
         if name == "echo" and a.get("noise"): sys.stdout.write("a banner\n"); sys.stdout.flush()
+        if a.get("write"):
+            try: open(a["write"], "w").close()
+            except OSError as e: text = str(e)
         if a.get("sleep"): time.sleep(a["sleep"])
         send({"jsonrpc": "2.0", "id": i, "result": {"content": [{"type": "text", "text": text}]}})
     else: send({"jsonrpc": "2.0", "id": i, "error": {"code": -32601, "message": "no " + str(method)}})

@@ -341,3 +341,28 @@ for line in sys.stdin:
     let pins = std::fs::read_to_string(env.project().join("my-pins.json")).unwrap();
     assert!(pins.contains("\"write\""), "{pins}");
 }
+
+#[test]
+fn what_the_kernel_refuses_belongs_to_the_call_it_was_refused_to() {
+    let env = world("");
+    let root = env.project();
+    std::fs::create_dir_all(root.join(".git/hooks")).expect("a directory");
+    record(&env, &format!("  - fs.write: {{in: {}}}\n", root.display()));
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.ask("initialize", json!({ "protocolVersion": "2025-11-25", "capabilities": {} }));
+    // The server takes its time, so that what was refused is known before its answer.
+    let call = |write: &str| json!({ "name": "echo", "arguments": { "write": write, "sleep": 0.5 } });
+    let refused = talk.ask("tools/call", call(".git/hooks/post-merge"));
+    let told = &refused["result"]["_meta"]["sbx/refused"][0];
+    assert_eq!(told["denial"]["code"], "scope_violation", "{refused}");
+    assert!(told.to_string().contains("post-merge"), "{told}");
+    let fine = talk.ask("tools/call", call("fine.txt"));
+    assert!(fine["result"]["_meta"]["sbx/refused"].is_null() && root.join("fine.txt").exists(), "{fine}");
+    drop(talk);
+    let log = env.json(&["--json", "audit", "show"]);
+    let told = |event: &Value| {
+        event["body"]["denial"].to_string().contains("post-merge")
+            && event["body"]["calls"][0]["tool"] == "echo"
+    };
+    assert!(log.as_array().is_some_and(|events| events.iter().any(told)), "{log}");
+}

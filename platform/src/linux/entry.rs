@@ -24,8 +24,9 @@ use crate::text;
 pub(crate) fn take_over(arguments: &[std::ffi::OsString]) {
     let word = |at: usize| arguments.get(at).and_then(|word| word.to_str());
     match word(1) {
-        Some(spawn::LAUNCH) if matches!(arguments.len(), 3 | 4) => {
-            launcher(word(2).unwrap_or_default(), word(3) == Some(spawn::WITH_DOORS));
+        Some(spawn::LAUNCH) if matches!(arguments.len(), 3..=5) => {
+            let has = |wanted| arguments[3..].iter().any(|word| word == wanted);
+            launcher(word(2).unwrap_or_default(), has(spawn::WITH_DOORS), has(spawn::TELLING));
         }
         Some(bwrap::STAGE) if arguments.len() == 4 => {
             let number = |at: usize| word(at).and_then(|word| word.parse::<RawFd>().ok());
@@ -45,14 +46,16 @@ fn inherited(number: RawFd) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(number) }
 }
 
-fn launcher(backend: &str, with_doors: bool) -> ! {
+fn launcher(backend: &str, with_doors: bool, telling: bool) -> ! {
     let mut host = with_doors.then(|| net::Over(inherited(spawn::DOORS)));
     let (plan, leash, mut status) =
         (inherited(spawn::PLAN), inherited(spawn::LEASH), File::from(inherited(spawn::STATUS)));
-    let doors = with_doors.then_some(spawn::DOORS);
-    for number in [spawn::LEASH, spawn::STATUS].into_iter().chain(doors) {
+    let told = telling.then(|| inherited(spawn::TOLD));
+    let more = with_doors.then_some(spawn::DOORS).into_iter().chain(telling.then_some(spawn::TOLD));
+    for number in [spawn::LEASH, spawn::STATUS].into_iter().chain(more) {
         let _ = fd::close_on_exec(number);
     }
+    let ties = spawn::Ties::new(leash, told);
     let mut words = String::new();
     let outcome = File::from(plan)
         .read_to_string(&mut words)
@@ -60,7 +63,8 @@ fn launcher(backend: &str, with_doors: bool) -> ! {
         .and_then(|_| text::parse(&words))
         .and_then(|plan| {
             let host = host.as_mut().map(|host| host as &mut dyn Host);
-            crate::linux::launch(&plan, Backend::from_name(backend), Some(&leash), host)
+            let ties = ties.map_err(|error| crate::PlatformError::on("tie", "the launcher", error))?;
+            crate::linux::launch(&plan, Backend::from_name(backend), &ties, host)
         });
     let _ = status.write_all(Outcome::to_text(&outcome).as_bytes());
     process::leave(0)

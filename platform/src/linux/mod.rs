@@ -30,7 +30,6 @@ mod telling;
 mod terminal;
 mod trace;
 
-use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use crate::backend::{Backend, Enforcement};
@@ -41,6 +40,7 @@ use crate::linux::cgroup::Group;
 use crate::linux::net::{Here, Host, Kit};
 use crate::linux::probe::Facts;
 use crate::linux::scratch::Scratch;
+use crate::linux::spawn::Ties;
 use crate::linux::stage::{Stage, Surroundings};
 use crate::linux::supervise::Finished;
 use crate::linux::sys::{process, signal};
@@ -54,8 +54,8 @@ pub(crate) fn launch_with(
     porter: Option<&mut dyn Porter>,
 ) -> Result<Outcome, PlatformError> {
     match porter {
-        Some(porter) => launch(plan, backend, None, Some(&mut Here(porter))),
-        None => launch(plan, backend, None, None),
+        Some(porter) => launch(plan, backend, &Ties::default(), Some(&mut Here(porter))),
+        None => launch(plan, backend, &Ties::default(), None),
     }
 }
 
@@ -63,14 +63,14 @@ pub(crate) fn launch_with(
 pub(crate) fn launch(
     plan: &Plan,
     backend: Option<Backend>,
-    leash: Option<&OwnedFd>,
+    ties: &Ties,
     host: Option<&mut dyn Host>,
 ) -> Result<Outcome, PlatformError> {
     alone()?;
     let mut reception = Reception { host, told: false, opened: false };
     reception.suits(plan)?;
     if let Some(backend) = backend {
-        return launch_behind(plan, backend, leash, &mut reception);
+        return launch_behind(plan, backend, ties, &mut reception);
     }
     let mut refused = None;
     for backend in Backend::ALL {
@@ -78,7 +78,7 @@ pub(crate) fn launch(
         if backend == Backend::Bwrap && probe::attempt(backend).is_err() {
             continue;
         }
-        match launch_behind(plan, backend, leash, &mut reception) {
+        match launch_behind(plan, backend, ties, &mut reception) {
             // Whoever serves the doors may have started threads, and expects no others.
             other if reception.opened => return other,
             Err(error) if is_closed(&error) => refused = Some(error),
@@ -156,7 +156,7 @@ impl Reception<'_> {
 fn launch_behind(
     plan: &Plan,
     backend: Backend,
-    leash: Option<&OwnedFd>,
+    ties: &Ties,
     reception: &mut Reception<'_>,
 ) -> Result<Outcome, PlatformError> {
     let begun = Instant::now();
@@ -198,7 +198,7 @@ fn launch_behind(
         enforcement = promise(plan, backend, landlock, group.as_ref(), Some(kit.way))?;
         reception.open(plan, kit)
     };
-    let finished = supervise::wait(plan, started, &signals, leash, arranged.relays, begun_well, &mut open)?;
+    let finished = supervise::wait(plan, started, &signals, ties, arranged.relays, begun_well, &mut open)?;
     if let Some((children, spared)) = brood {
         children.kill(&spared);
     }

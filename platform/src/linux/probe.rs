@@ -12,6 +12,7 @@ use crate::error::PlatformError;
 use crate::linux::broker::Protected;
 use crate::linux::cgroup::Group;
 use crate::linux::net::{Host, Kit};
+use crate::linux::spawn::Ties;
 use crate::linux::sys::{check, process};
 use crate::linux::{bwrap, landlock};
 use crate::plan::{Access, Code, Gateway, Limits, MountOp, Network, Place, Plan, Rights, Stdio, UnixSockets};
@@ -138,7 +139,8 @@ impl Host for Noted {
 /// How connections come to the doors of a network, found out by making them.
 fn attempt_doors(backend: Backend) -> Option<Way> {
     let mut noted = Noted(None);
-    let outcome = super::launch(&trial_with_doors(), Some(backend), None, Some(&mut noted)).ok()?;
+    let outcome =
+        super::launch(&trial_with_doors(), Some(backend), &Ties::default(), Some(&mut noted)).ok()?;
     match outcome.end {
         End::Setup(failure) if failure.step == Step::Exec => noted.0,
         End::Setup(_) | End::Exited(_) | End::Signaled(_) | End::Limit(_) => None,
@@ -147,7 +149,8 @@ fn attempt_doors(backend: Backend) -> Option<Way> {
 
 /// `Ok` if everything up to `execve` worked.
 pub(crate) fn attempt(backend: Backend) -> Result<(), String> {
-    let outcome = super::launch(&trial(), Some(backend), None, None).map_err(|error| error.to_string())?;
+    let outcome =
+        super::launch(&trial(), Some(backend), &Ties::default(), None).map_err(|error| error.to_string())?;
     match outcome.end {
         End::Setup(failure) if failure.step == Step::Exec && failure.errno == libc::ENOENT => Ok(()),
         End::Setup(failure) => Err(failure.to_string()),

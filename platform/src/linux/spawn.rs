@@ -4,21 +4,23 @@
 //! The new process shares memory until `execve`, so its cost does not grow with the parent.
 //! Invariant: the launcher ends, and the launch with it, when the parent lets go of it or dies.
 
-use std::ffi::{CString, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 
 use libc::{c_char, c_int, c_void, pid_t};
 
 use crate::backend::Backend;
 use crate::door::Porter;
 use crate::error::PlatformError;
+use crate::linux::message::Message;
 use crate::linux::net;
 use crate::linux::sys::{check_int, fd, number, process, signal, socket};
 use crate::plan::{Network, Pipe, Plan};
-use crate::report::Outcome;
-use crate::text;
+use crate::report::{Act, Outcome};
+use crate::text::{self, escape, unescape};
 
 /// The word by which our own program knows that it is the launcher.
 pub(crate) const LAUNCH: &str = "__launch";
@@ -26,6 +28,9 @@ pub(crate) const LAUNCH: &str = "__launch";
 pub(crate) const PLAN: RawFd = 3;
 pub(crate) const LEASH: RawFd = 4;
 pub(crate) const STATUS: RawFd = 5;
+/// Where refused changes are told as they happen, and the word that says it is there.
+pub(crate) const TOLD: RawFd = 7;
+pub(crate) const TELLING: &str = "telling";
 /// The line on which the sockets of a network come out, and the word that says it is there.
 pub(crate) const DOORS: RawFd = 6;
 pub(crate) const WITH_DOORS: &str = "doors";
@@ -40,12 +45,66 @@ pub struct Child {
     pub stdout: Option<File>,
     /// From its standard error.
     pub stderr: Option<File>,
+    told: Option<Told>,
     pid: pid_t,
     pidfd: OwnedFd,
     leash: Option<OwnedFd>,
     status: File,
     program: String,
     reaped: bool,
+}
+
+/// Refused changes, as they happen.
+#[derive(Debug)]
+pub struct Told(BufReader<File>);
+
+impl Iterator for Told {
+    type Item = Act;
+
+    /// Waits for the next one; none when the launch is over.
+    fn next(&mut self) -> Option<Act> {
+        loop {
+            let mut line = String::new();
+            if self.0.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            // What did not fit into the pipe whole is no message.
+            let bytes = unescape(line.trim_end_matches('\n'));
+            if let Some(Message::Asked(act)) = bytes.and_then(|bytes| Message::decode(bytes.as_bytes())) {
+                return Some(act);
+            }
+        }
+    }
+}
+
+/// What connects a launcher with whoever started it.
+#[derive(Debug, Default)]
+pub(crate) struct Ties {
+    /// When its other end is let go of, the launch ends.
+    pub(crate) leash: Option<OwnedFd>,
+    told: Option<OwnedFd>,
+}
+
+impl Ties {
+    /// Those of a launcher; a reader who is slow misses something and holds nobody up.
+    pub(crate) fn new(leash: OwnedFd, told: Option<OwnedFd>) -> io::Result<Self> {
+        told.iter().try_for_each(|told| fd::set_nonblocking(told.as_raw_fd()))?;
+        Ok(Self { leash: Some(leash), told })
+    }
+
+    /// Whether refused changes are to be told at once.
+    pub(crate) fn tell(&self) -> bool {
+        self.told.is_some()
+    }
+
+    /// Tells of a refused change.
+    pub(crate) fn refused(&self, act: &Act) {
+        let Some(told) = self.told.as_ref().filter(|_| act.is_refused()) else { return };
+        let mut line = String::new();
+        escape(OsStr::from_bytes(&Message::Asked(act.clone()).encode()), &mut line);
+        line.push('\n');
+        let _ = fd::write(told.as_raw_fd(), line.as_bytes());
+    }
 }
 
 /// What a launch hangs on; dropping it ends the launch at once.
@@ -75,6 +134,11 @@ impl Child {
     /// Hands out the leash: letting go of it ends everything, while another thread waits.
     pub fn leash(&mut self) -> Option<Leash> {
         self.leash.take().map(Leash)
+    }
+
+    /// Refused changes as they happen, if the plan has them told.
+    pub fn told(&mut self) -> Option<Told> {
+        self.told.take()
     }
 
     /// Whether the launch ends within some time, so that [`Child::wait`] will not take long.
@@ -159,6 +223,13 @@ fn begin(
         theirs.push((doors, DOORS));
         words.push(WITH_DOORS.into());
     }
+    let mut told = None;
+    if plan.tells {
+        let (read, write) = fd::pipe()?;
+        theirs.push((write, TOLD));
+        words.push(TELLING.into());
+        told = Some(Told(BufReader::new(read.into())));
+    }
     let pid = run_own(&words, &theirs, &plan.pass_fds)?;
     drop(theirs);
     let pidfd = process::pidfd_open(pid)?;
@@ -166,7 +237,8 @@ fn begin(
     let [stdin, stdout, stderr] = ours;
     let program = plan.program.display().to_string();
     let leash = Some(leash_write);
-    Ok(Child { stdin, stdout, stderr, pid, pidfd, leash, status: status_read.into(), program, reaped: false })
+    let status = status_read.into();
+    Ok(Child { stdin, stdout, stderr, told, pid, pidfd, leash, status, program, reaped: false })
 }
 
 /// What the newborn process needs; it shares this memory until `execve`.
@@ -181,7 +253,6 @@ struct Birth {
 
 /// Starts our own program with these words and descriptors.
 fn run_own(words: &[OsString], fds: &[(OwnedFd, RawFd)], keep: &[RawFd]) -> io::Result<pid_t> {
-    use std::os::unix::ffi::OsStrExt;
     let argv: Vec<CString> = words.iter().filter_map(|word| CString::new(word.as_bytes()).ok()).collect();
     let high: Vec<(OwnedFd, RawFd)> = fds
         .iter()

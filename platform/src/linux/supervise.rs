@@ -13,6 +13,7 @@ use crate::error::PlatformError;
 use crate::linux::message::{MESSAGE_MAX, Message};
 use crate::linux::net::{Arriving, GO, Kit, kit};
 use crate::linux::relay::{self, OUTPUT_DEFAULT, Relay};
+use crate::linux::spawn::Ties;
 use crate::linux::sys::{fd, process, signal, socket};
 use crate::linux::terminal::{self, Raw};
 use crate::plan::{Network, Plan, Stdio};
@@ -67,7 +68,7 @@ struct Watch<'p> {
     plan: &'p Plan,
     started: Started,
     signals: &'p signal::Collected,
-    leash: Option<&'p OwnedFd>,
+    ties: &'p Ties,
     relays: Vec<Relay>,
     arriving: Arriving,
     open: &'p mut dyn FnMut(Kit) -> Result<(), PlatformError>,
@@ -85,13 +86,13 @@ struct Watch<'p> {
     acts: Vec<Act>,
 }
 
-/// Waits for the end. When `leash` is given, its hang-up ends the launch too; so does an `open` that refuses the
+/// Waits for the end. The hang-up of a leash ends the launch too; so does an `open` that refuses the
 /// sockets of the network.
 pub(crate) fn wait(
     plan: &Plan,
     started: Started,
     signals: &signal::Collected,
-    leash: Option<&OwnedFd>,
+    ties: &Ties,
     relays: Vec<Relay>,
     begun: Result<(), PlatformError>,
     open: &mut dyn FnMut(Kit) -> Result<(), PlatformError>,
@@ -101,7 +102,7 @@ pub(crate) fn wait(
         plan,
         started,
         signals,
-        leash,
+        ties,
         relays,
         arriving: Arriving::default(),
         open,
@@ -144,7 +145,7 @@ impl Watch<'_> {
                 readable(self.started.pidfd.as_raw_fd()),
                 readable(if self.awaits_word() { self.started.line.as_raw_fd() } else { -1 }),
                 readable(self.signals.raw()),
-                readable(self.leash.map_or(-1, AsRawFd::as_raw_fd)),
+                readable(self.ties.leash.as_ref().map_or(-1, AsRawFd::as_raw_fd)),
             ];
             set.extend(self.relays.iter().map(Relay::wants));
             fd::poll(&mut set, self.patience())?;
@@ -174,7 +175,7 @@ impl Watch<'_> {
     /// which saves waking up.
     fn awaits_word(&self) -> bool {
         let terminal = self.plan.stdio == Stdio::Pty && self.master.is_none();
-        (terminal || self.awaits_doors || self.plan.trace) && self.failure.is_none()
+        (terminal || self.awaits_doors || self.plan.trace || self.ties.tell()) && self.failure.is_none()
     }
 
     /// Milliseconds until the next thing that happens by itself.
@@ -219,8 +220,12 @@ impl Watch<'_> {
             Some(Message::Ended(status)) => self.end = Some(self.meaning(status)),
             Some(Message::Failed(failure)) => self.failure = Some(failure),
             Some(Message::Terminal) => self.attach(extra.into_iter().next())?,
-            Some(Message::Asked(act)) if self.acts.len() < ACTS_MAX => self.acts.push(act),
-            Some(Message::Asked(_)) => {}
+            Some(Message::Asked(act)) => {
+                self.ties.refused(&act);
+                if self.acts.len() < ACTS_MAX {
+                    self.acts.push(act);
+                }
+            }
             Some(Message::Starting) => self.starting = true,
             None => {}
         }

@@ -22,7 +22,7 @@ use crate::macos::tree::Tree;
 use crate::macos::watch::{Signals, Watch};
 use crate::plan::{Limits, Pipe, Plan, Stdio};
 use crate::probe::{Probe, Tried};
-use crate::report::{End, Outcome};
+use crate::report::{Act, End, Outcome};
 
 /// A launch under way.
 #[derive(Debug)]
@@ -38,11 +38,19 @@ pub struct Child {
     supervisor: Option<std::thread::JoinHandle<Result<Outcome, PlatformError>>>,
 }
 
+/// Refused changes, as they happen.
+pub type Told = std::iter::Empty<Act>;
+
 /// What a launch hangs on; dropping it ends the launch at once.
 #[derive(Debug)]
 pub struct Leash(#[expect(dead_code, reason = "held, so that the supervisor sees it let go")] OwnedFd);
 
 impl Child {
+    /// Refused changes as they happen: here they are known only afterwards, from the system's log.
+    pub fn told(&mut self) -> Option<Told> {
+        None
+    }
+
     /// Hands out the leash: letting go of it ends everything, while another thread waits.
     pub fn leash(&mut self) -> Option<Leash> {
         self.leash.take().map(Leash)
