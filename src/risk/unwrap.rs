@@ -194,14 +194,18 @@ impl Walk<'_> {
         }
         let mut via = command.via.clone();
         via.push(by.to_owned());
+        // Without the outer command's own words, of which there may be many and many inner commands among them.
         let inner = Command {
             argv,
             via,
-            files: Vec::new(),
-            variables: Vec::new(),
-            code: None,
-            mark: None,
-            ..command.clone()
+            stdin: command.stdin.clone(),
+            upstream: command.upstream.clone(),
+            inner: command.inner.clone(),
+            fed: command.fed.clone(),
+            cwd: command.cwd.clone(),
+            span: command.span,
+            direct: command.direct,
+            ..Command::default()
         };
         self.calls.push(by.to_owned());
         self.note(inner, flow);
