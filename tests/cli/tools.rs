@@ -17,9 +17,9 @@ tools:
   cat: {run: [cat, --, '${file}'], params: {file: {type: path, allowed_prefix: $PROJECT}}}
   wait: {run: [sleep, '300'], persistent: true}
   flood: {run: [yes], persistent: true}
-  daemon: {run: '(setsid sleep 301 &) ; echo up; sleep 302', persistent: true}
+  daemon: {run: '(setsid sleep 301.MARK &) ; echo up; sleep 302.MARK', persistent: true}
   keep: {run: 'cat $SESSION_DIR/f 2>/dev/null; echo ${word} >$SESSION_DIR/f'}
-  slow: {run: 'echo begun; (setsid sleep 303 &); sleep 304', timeoutMs: 300}
+  slow: {run: 'echo begun; (setsid sleep 303.MARK &); sleep 304.MARK', timeoutMs: 300}
   much: {run: [yes]}
   curl: {run: [curl, 'https://a.example/'], net: [a.example]}
 ---
@@ -42,25 +42,20 @@ allowed_prefix = \"$PROJECT\"
 fn world() -> TestEnv {
     let env = TestEnv::new();
     // How long things sleep tells the processes of one test from those of another.
-    let mut record = RECORD.to_owned();
-    for sleep in ["301", "302", "303", "304"] {
-        record = record.replace(sleep, &mark(&env, sleep));
-    }
-    env.write_record("w.md", record);
+    env.write_record("w.md", RECORD.replace("MARK", &digits(&env)));
     env.write("home/.config/sbx/tools/head.toml", HEAD);
     env.write("project/notes.txt", "one\ntwo\nthree\n");
     env
 }
 
-/// A number of seconds that only this test sleeps.
-fn mark(env: &TestEnv, sleep: &str) -> String {
-    let base = env.home().display().to_string();
-    format!("{sleep}.{}", base.chars().filter(char::is_ascii_digit).collect::<String>())
+/// A part of a number of seconds that only this test sleeps.
+fn digits(env: &TestEnv) -> String {
+    env.home().display().to_string().chars().filter(char::is_ascii_digit).collect()
 }
 
 /// Whether a process of this test sleeps that long.
 fn runs(env: &TestEnv, sleep: &str) -> bool {
-    let argument = mark(env, sleep);
+    let argument = format!("{sleep}.{}", digits(env));
     let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
     entries
         .filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok())
