@@ -431,6 +431,7 @@ fn tool_failure() -> Value {
             "is_error": { "const": true }, "code": tool_fault_code(), "tool": text(), "message": text(),
             "value": true, "stdout": text(), "stderr": text(), "stdout_truncated": flag(), "stderr_truncated": flag(),
             "exit_code": { "type": ["integer", "null"] }, "duration_ms": { "type": "integer" },
+            "encoding": { "enum": ["utf-8", "base64", null] },
         },
         "required": ["is_error", "code", "tool", "message"],
         "additionalProperties": false,
@@ -446,6 +447,7 @@ pub(super) fn tool_run(denial: Value) -> Value {
         ("stderr_truncated", flag()),
         ("exit_code", json!({ "type": ["integer", "null"] })),
         ("duration_ms", json!({ "type": "integer" })),
+        ("encoding", json!({ "enum": ["utf-8", "base64", null] })),
     ]);
     json!({ "anyOf": [done, tool_failure(), denial] })
 }

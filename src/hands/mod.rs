@@ -34,6 +34,7 @@ mod helper;
 mod http;
 mod judge;
 mod keep;
+mod named;
 mod offer;
 mod reach;
 mod record;

@@ -36,6 +36,7 @@ codes! {
         WrongKind "wrong_kind" "long-running tools are started, the others run",
         NoSuchProcess "no_such_process" "nothing of this name was started",
         NonzeroExit "nonzero_exit" "the command failed",
+        NotDone "not_done" "one of sbx's own operations is allowed and could not be done",
         InvalidOutput "invalid_output" "what was printed is not of the declared form",
         LimitExceeded "limit_exceeded" "a limit was reached and everything was ended",
         NotStarted "not_started" "the command could not be started",

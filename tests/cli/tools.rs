@@ -539,3 +539,49 @@ fn an_operation_of_sbx_itself_does_not_wait_for_a_pipe() {
         assert!(!child.wait().expect("a status").success(), "{call:?}");
     }
 }
+
+#[test]
+fn operations_of_sbx_itself_run_behind_the_fence() {
+    let tools = "  note: {kind: internal, api: fs.write, params: {path: path, content: text}}\n  show: {kind: internal, api: fs.read, params: {path: path}, max_stdout_bytes: 5}\n  names: {kind: internal, api: fs.list, params: {path: path}}\n  drop: {kind: internal, api: fs.delete, params: {path: path}}\n";
+    for (backend, accepted) in BACKENDS {
+        let env = TestEnv::new();
+        let verbs: String =
+            ["read", "write", "delete"].map(|verb| format!("  - fs.{verb}: {{in: $PROJECT}}\n")).concat();
+        env.write_record("w.yml", format!("id: w\ncapabilities:\n{verbs}tools:\n{tools}"));
+        env.write("outside/secret", "not for w");
+        let secret = env.home().with_file_name("outside/secret");
+        let run = |broken: bool, tool: &str, values: &[&str]| {
+            let let_off = format!("--allow-degraded={accepted}");
+            let mut words = vec!["--json", "tools", "run", "-a", "w", "--backend", backend];
+            words.extend(Some(let_off.as_str()).filter(|_| !accepted.is_empty()));
+            words.push(tool);
+            words.extend(values);
+            let mut sbx = env.sbx_command(&words);
+            if broken {
+                sbx.env("SBX_TEST_BROKEN_MATCHER", "1");
+            }
+            let output = sbx.output().expect("sbx runs");
+            serde_json::from_slice::<serde_json::Value>(&output.stdout).expect("an answer")
+        };
+        let told = run(false, "note", &["path=n.txt", "content=hello world"]);
+        assert_eq!(told["exit_code"], 0, "{backend}: {told}");
+        let told = run(false, "show", &["path=n.txt"]);
+        assert_eq!((&told["value"], &told["stdout_truncated"]), (&"hello".into(), &true.into()), "{backend}");
+        assert_eq!(run(false, "names", &["path=."])["stdout"], ".git\nn.txt", "{backend}");
+        let path = format!("path={}", secret.display());
+        assert_eq!(run(false, "show", &[&path])["code"], "scope_violation", "{backend}");
+        // A matcher that says yes to everything still meets the kernel.
+        for (tool, values) in
+            [("show", vec![path.as_str()]), ("note", vec![&path, "content=x"]), ("drop", vec![&path])]
+        {
+            let told = run(true, tool, &values);
+            assert_eq!(told["code"], "not_done", "{backend} {tool}: {told}");
+        }
+        assert_eq!(std::fs::read_to_string(&secret).expect("it is there"), "not for w", "{backend}");
+        assert_eq!(run(false, "drop", &["path=n.txt"])["exit_code"], 0, "{backend}");
+        assert_eq!(run(false, "show", &["path=n.txt"])["code"], "not_done", "{backend}");
+        env.write("project/raw", [0xff_u8, 0xfe]);
+        let told = run(false, "show", &["path=raw"]);
+        assert_eq!((&told["value"], &told["encoding"]), (&"//4=".into(), &"base64".into()), "{backend}");
+    }
+}

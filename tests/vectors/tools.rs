@@ -303,6 +303,7 @@ fn command(input: &Value, request: &Value, expect: &Value) -> Value {
         accepted: &[],
         audit: &audit,
         host: &host,
+        own: None,
         cancel: None,
     };
     let steps: Vec<String> = match request["seq"].as_array() {

@@ -2,12 +2,15 @@
 
 use super::{Call, Loaded};
 use crate::cli::{CliError, Exit, Ui};
+use crate::hands::Context;
 use crate::run::session::{Client, Lease, SessionDir, sweep};
-use crate::run::tools::{Caller, Report, Stop, run_tool};
+use crate::run::tools::{Caller, Own, Report, Stop, run_tool};
 use crate::run::{Live, denied};
+use crate::tool::{Action, Tool};
 use clap::Args;
 use serde_json::Value;
 use std::path::Path;
+use std::sync::Arc;
 
 /// What to run.
 #[derive(Debug, Args)]
@@ -58,19 +61,23 @@ impl Run {
             None if tool.wants_session_dir() => Directory::Own(SessionDir::make()?),
             None => Directory::None,
         };
+        let cwd = self.call.who.directory(&loaded.setting);
+        let hands =
+            own(tool, &loaded).map(|hands| hands.at(&cwd).backend(backend).accepting(accepted.clone()));
         let caller = Caller {
             policy,
-            cwd: &self.call.who.directory(&loaded.setting),
+            cwd: &cwd,
             session: self.session.as_deref(),
             session_dir: directory.path(),
             backend,
             accepted: &accepted,
             audit: &loaded.log,
             host: &Live,
+            own: hands.as_ref().map(|hands| -> &dyn Own { hands }),
             cancel: None,
         };
         let ran = run_tool(tool, &given, &caller);
-        drop(directory);
+        drop((hands, directory));
         sweep();
         match ran {
             Ok(report) => {
@@ -80,6 +87,14 @@ impl Run {
             Err(stop) => stopped(ui, &stop),
         }
     }
+}
+
+/// The agent's hands, narrowed to a tool that is one of their operations.
+fn own(tool: &Tool, loaded: &Loaded) -> Option<Context> {
+    matches!(tool.action, Action::Internal(_)).then(|| {
+        let narrowed = loaded.agent.policy.narrowed(&tool.narrowing());
+        Context::new(narrowed, &loaded.setting, Arc::clone(&loaded.log))
+    })
 }
 
 fn told(ui: &Ui, report: &Report) -> Result<(), CliError> {

@@ -11,7 +11,6 @@ mod calls;
 mod commands;
 mod guard;
 mod hands;
-mod internal;
 mod life;
 mod named;
 mod notices;

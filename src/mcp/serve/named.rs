@@ -2,7 +2,6 @@
 
 use super::answer::{MOST_STREAM, bounded};
 use super::arguments::Arguments;
-use super::internal;
 use super::offer::{Hints, Offer, Reply};
 use super::scene::Scene;
 use super::sets::Call;
@@ -43,7 +42,7 @@ pub(super) fn offer(tool: &Tool) -> Offer {
         "properties": {
             "value": {}, "stderr": { "type": "string" }, "exit_code": { "type": ["integer", "null"] },
             "stdout_truncated": { "type": "boolean" }, "stderr_truncated": { "type": "boolean" },
-            "duration_ms": { "type": "integer" },
+            "duration_ms": { "type": "integer" }, "encoding": { "enum": ["utf-8", "base64", null] },
         },
         "required": ["value", "exit_code"],
     });
@@ -99,9 +98,6 @@ fn run(call: &Call<'_>) -> Result<Reply, Box<Denial>> {
     } else {
         Given { values: call.arguments.clone(), args: Vec::new() }
     };
-    if let Action::Internal(_) = tool.action {
-        return internal::run(tool, &given, call);
-    }
     let dir = match tool.wants_session_dir() {
         false => None,
         true => match call.means.session().dir() {

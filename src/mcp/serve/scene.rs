@@ -113,6 +113,7 @@ impl Means {
             accepted: &self.accepted,
             audit: &self.audit,
             host: &Live,
+            own: Some(scene.hands(self)),
             cancel: Some(cancel),
         }
     }

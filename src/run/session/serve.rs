@@ -211,6 +211,7 @@ impl Server {
             accepted: &ask.accepted,
             audit: &self.sink,
             host: &host,
+            own: None,
             cancel: None,
         };
         told(self.session.start(tool, &given, &caller))

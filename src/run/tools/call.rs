@@ -4,8 +4,8 @@
 //! does its shell text look destructive.
 //! Invariant: every way to a process goes through [`prepare`].
 
-use super::internal;
 use super::output::{Report, Stop};
+use super::own::{self, Own};
 use crate::audit::{Event, Sink};
 use crate::capability::Capability;
 use crate::decide::{Decision, Request, decide};
@@ -41,6 +41,8 @@ pub struct Caller<'a> {
     pub audit: &'a Arc<dyn Sink>,
     /// The machine and the caller's environment.
     pub host: &'a dyn Host,
+    /// What carries out sbx's own operations; none where only commands are called.
+    pub own: Option<&'a dyn Own>,
     /// By which the caller ends the call early; none when it never does.
     pub cancel: Option<&'a Cancel>,
 }
@@ -157,7 +159,7 @@ pub fn run_tool(tool: &Tool, given: &Given, caller: &Caller<'_>) -> Result<Repor
     }
     let called = match ready(tool, given, caller) {
         Ok(Ready::Command(prepared)) => run_command(tool, &prepared, caller),
-        Ok(Ready::Internal(bound)) => internal::run(tool, &bound, caller),
+        Ok(Ready::Internal(bound)) => own::run(tool, &bound, caller),
         Err(stop) => Err(stop),
     };
     record(tool, "run", given, &called, caller);

@@ -4,11 +4,12 @@
 
 mod call;
 mod catalogue;
-mod internal;
 mod output;
+mod own;
 
 pub(in crate::run) use call::{not_started, record};
 
 pub use call::{Caller, Prepared, place, prepare, run_tool};
 pub use catalogue::{Catalogue, Change};
 pub use output::{Failure, Report, Stop};
+pub use own::Own;

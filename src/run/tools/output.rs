@@ -23,6 +23,8 @@ pub struct Report {
     pub exit_code: Option<i32>,
     /// How long it took.
     pub duration_ms: u64,
+    /// How the value stands for the content of a file: `utf-8` or `base64`; none for the output of a command.
+    pub encoding: Option<String>,
 }
 
 /// A tool that ran and did not do what it should, or could not run.
@@ -98,6 +100,7 @@ impl Report {
             stderr_truncated,
             exit_code,
             duration_ms,
+            encoding: None,
         }
     }
 
@@ -108,6 +111,7 @@ impl Report {
             "value": self.value, "stdout": self.stdout, "stderr": self.stderr,
             "stdout_truncated": self.stdout_truncated, "stderr_truncated": self.stderr_truncated,
             "exit_code": self.exit_code, "duration_ms": self.duration_ms,
+            "encoding": self.encoding,
         })
     }
 
