@@ -6,6 +6,7 @@
 mod clients;
 mod files;
 mod finding;
+mod ground;
 mod host;
 mod network;
 mod record;

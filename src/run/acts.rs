@@ -16,7 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The word by which our own program knows that it is to try things.
 const WORD: &str = "__acts";
@@ -26,6 +26,10 @@ const MOST_READ: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a process that should have been ended waits before it shows that it was not.
 const LINGER: Duration = Duration::from_millis(150);
+
+/// How long a process that waits to be killed stays, and how often it looks whether it may go on.
+const STAY: Duration = Duration::from_secs(60);
+const GLANCE: Duration = Duration::from_millis(5);
 
 /// Something to try: what, and on what.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,16 +89,37 @@ const DOINGS: &[(&str, Doing)] = &[
     ("namespace", |_| attempt::user_namespace()),
     ("crowd", |number| crowd(parsed(number)?)),
     ("hoard", |bytes| hoard(parsed(bytes)?)),
-    ("outlive", |path| {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg(WORD).arg(argument("linger", path));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(drop)
-    }),
+    ("outlive", |path| beside("linger", path)),
     ("linger", |path| {
         std::thread::sleep(LINGER);
         File::create(path).map(drop)
     }),
+    ("remain", |dir| {
+        beside("wait", dir)?;
+        wait(Path::new(dir))
+    }),
+    ("wait", |dir| wait(Path::new(dir))),
 ];
+
+/// Another process of this program that does one act.
+fn beside(name: &str, object: &OsStr) -> io::Result<()> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(WORD).arg(argument(name, object));
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().map(drop)
+}
+
+/// Says that it began, and once it is told to go on, that it still lives.
+fn wait(dir: &Path) -> io::Result<()> {
+    File::create(dir.join("begun"))?;
+    let until = Instant::now() + STAY;
+    while !dir.join("go").exists() {
+        if Instant::now() > until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        std::thread::sleep(GLANCE);
+    }
+    File::create(dir.join("lived")).map(drop)
+}
 
 /// How long after a launch nothing of it can show itself any more.
 pub const SURELY_GONE: Duration = Duration::from_millis(400);

@@ -47,9 +47,16 @@ fn what_is_promised_here_is_held_against_every_attack() {
     }
     assert!(attacked > 30, "{report:#}");
     assert!(!codes(&report).contains(&"broken"));
-    for guarantee in
-        ["fs-read", "fs-write", "fs-delete", "net-none", "exec-only", "pid-hidden", "protected-paths"]
-    {
+    for guarantee in [
+        "fs-read",
+        "fs-write",
+        "fs-delete",
+        "net-none",
+        "exec-only",
+        "pid-hidden",
+        "protected-paths",
+        "teardown-killed",
+    ] {
         assert_eq!(state(&report, "native", guarantee), "held", "{guarantee}");
     }
     for (name, way, names) in [
@@ -125,7 +132,9 @@ fn without_a_fence_the_attacks_go_through() {
         Act::new("terminal", ""),
         Act::new("delete", &secret),
         Act::new("outlive", env.project().join("outlived")),
+        Act::new("remain", env.project()),
     ];
+    env.write("project/go", "");
     let line = acting(&program(), &acts);
     let output = Command::new(&line[0]).args(&line[1..]).output().expect("sbx starts");
     let told = told(&output.stdout);
@@ -133,8 +142,12 @@ fn without_a_fence_the_attacks_go_through() {
     for tried in told {
         assert_eq!(tried.error, None, "{}", tried.name);
     }
-    std::thread::sleep(sbx::run::SURELY_GONE * 2);
-    assert!(env.project().join("outlived").exists());
+    assert!(env.project().join("lived").exists());
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !env.project().join("outlived").exists() {
+        assert!(std::time::Instant::now() < until, "nothing outlives its launch, fence or not");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
 }
 
 /// Whether the program can be made to see a weaker machine; release builds cannot.
