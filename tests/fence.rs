@@ -4,6 +4,8 @@
 mod attacks;
 #[path = "fence/bench.rs"]
 mod bench;
+#[path = "fence/handed.rs"]
+mod handed;
 
 use bench::Bench;
 

@@ -4,10 +4,11 @@
 //! Invariant: a link anywhere in a path is an error, so nobody is led elsewhere by one that appears meanwhile.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 
 use libc::c_int;
@@ -346,6 +347,42 @@ fn list(dir: OwnedFd, mut wanted: impl FnMut(OsString) -> bool) -> io::Result<()
     }
 }
 
+/// The most directories that are opened up to remove what is in them.
+const MOST_OPENED: usize = 100_000;
+
+/// Removes a directory of our own with all that is in it, also where whoever filled it has closed directories to everyone.
+pub fn remove_tree(path: &Path) {
+    if std::fs::remove_dir_all(path).is_ok() {
+        return;
+    }
+    let mut pending = vec![path.to_path_buf()];
+    for _ in 0..MOST_OPENED {
+        let Some(dir) = pending.pop() else { break };
+        if open_up(&dir).is_err() {
+            continue;
+        }
+        let entries = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        pending.extend(below.map(|entry| entry.path()));
+    }
+    let _ = std::fs::remove_dir_all(path);
+}
+
+/// Lets the owner into a directory; what a link leads to is left as it is.
+#[cfg(target_os = "linux")]
+fn open_up(dir: &Path) -> io::Result<()> {
+    let held = Dir::at(dir)?;
+    std::fs::set_permissions(format!("/proc/self/fd/{}", held.0.as_raw_fd()), Permissions::from_mode(0o700))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn open_up(dir: &Path) -> io::Result<()> {
+    if !std::fs::symlink_metadata(dir)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    std::fs::set_permissions(dir, Permissions::from_mode(0o700))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -376,6 +413,23 @@ mod tests {
         for name in ["", ".", "..", "../real", "a/b"] {
             assert!(real.look(OsStr::new(name)).is_err(), "{name}");
         }
+        std::fs::remove_dir_all(base).expect("cleaned up");
+    }
+
+    #[test]
+    fn what_was_closed_is_removed_and_what_a_link_leads_to_is_left() {
+        let base = scratch("closed");
+        let (tree, outside) = (base.join("tree"), base.join("outside"));
+        std::fs::create_dir_all(tree.join("a/b")).expect("directories");
+        std::fs::create_dir(&outside).expect("a directory");
+        std::fs::write(tree.join("a/b/file"), "x").expect("a file");
+        std::os::unix::fs::symlink(&outside, tree.join("a/way")).expect("a link");
+        for (dir, mode) in [(&outside, 0o500), (&tree.join("a/b"), 0), (&tree.join("a"), 0)] {
+            std::fs::set_permissions(dir, Permissions::from_mode(mode)).expect("closed");
+        }
+        remove_tree(&tree);
+        assert!(!tree.exists());
+        assert_eq!(std::fs::metadata(&outside).expect("it stands").permissions().mode() & 0o777, 0o500);
         std::fs::remove_dir_all(base).expect("cleaned up");
     }
 

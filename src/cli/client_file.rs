@@ -7,6 +7,7 @@ use super::{CliError, Ui};
 use crate::manifest::{Facts, create_file, read_bounded, rewrite_bounded};
 use crate::mcp::install::{Installed, Outcome};
 use clap::Args;
+use sbx_platform::path::within;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -33,9 +34,20 @@ pub(super) struct ClientFile {
 }
 
 impl ClientFile {
-    /// The file: as given, or the client's own, below home or the project.
-    pub(super) fn path(&self, own: &str, facts: &Facts) -> PathBuf {
-        self.file.as_ref().map_or_else(|| place(own, facts), |file| facts.cwd.join(file))
+    /// The file: as given, or the client's own, below home or the project. One of the project's that leads out of it is
+    /// refused: whoever made the project would choose what of the user's is edited.
+    pub(super) fn path(&self, own: &str, facts: &Facts) -> Result<PathBuf, CliError> {
+        if let Some(file) = &self.file {
+            return Ok(facts.cwd.join(file));
+        }
+        let file = place(own, facts);
+        let real = |path: &Path| sbx_platform::path::resolve(path).unwrap_or_else(|_| path.to_path_buf());
+        let project = facts.project.as_ref().unwrap_or(&facts.cwd);
+        if own.starts_with("~/") || within(&real(&file), &real(project)) {
+            return Ok(file);
+        }
+        let message = format!("{} leads out of the project, to {}", file.display(), real(&file).display());
+        Err(CliError::new(message).hint("name the file that is meant with --file"))
     }
 
     /// Changes the file and tells what became of what is listed in it under `what`.

@@ -112,7 +112,7 @@ impl Install {
         let setting = Setting::from_env()?;
         let (client, place) = self.client()?;
         let hook = if self.uninstall { None } else { Some(self.hook(client, &setting)?) };
-        let file = self.file.path(place.file, &setting.facts);
+        let file = self.file.path(place.file, &setting.facts)?;
         let events: Vec<&str> = place.events.split(' ').collect();
         self.file
             .edit(ui, client.name(), &file, "hooks", |text| install(text, client, &events, hook.as_ref()))?;

@@ -10,10 +10,13 @@ pub(super) fn place(pattern: &str) -> Option<PathBuf> {
     // Alternatives can be absolute, or climb; whoever expands them does so in its own way.
     let climbs =
         pattern.contains("..") || ["{/", ",/", "|/", "(/", "~"].iter().any(|way| pattern.contains(way));
-    if climbs || pattern.contains('\0') {
+    // Some trim patterns, expand variables or read URLs before they look.
+    let turns = pattern.starts_with(|c: char| c.is_whitespace() || c.is_control() || c == '$' || c == '%')
+        || pattern.contains("file:");
+    if climbs || turns || pattern.contains('\0') {
         return Some(PathBuf::from("/"));
     }
-    if !pattern.starts_with(['/', '!']) && !pattern.contains("file:") {
+    if !pattern.starts_with(['/', '!']) {
         return None;
     }
     let pattern = pattern.trim_start_matches('!');
@@ -42,6 +45,10 @@ mod tests {
             ("{/etc,src}/*", Some("/")),
             ("{src,/etc}/*", Some("/")),
             ("~/x", Some("/")),
+            (" /etc/*", Some("/")),
+            ("\t/etc/*", Some("/")),
+            ("$HOME/*", Some("/")),
+            ("file:/etc/*", Some("/")),
         ] {
             assert_eq!(place(pattern), wanted.map(PathBuf::from), "{pattern}");
         }

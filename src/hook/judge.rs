@@ -5,7 +5,7 @@
 use super::call::Call;
 use super::clients::Client;
 use super::fence::Fence;
-use super::{glob, patch, plain};
+use super::{glob, patch, plain, tree};
 use crate::audit::Event;
 use crate::capability::{Capability, Spec};
 use crate::decide::{Denial, DenialCode, Request};
@@ -95,8 +95,12 @@ impl Judge<'_> {
                 names.join(", ")
             )));
         }
+        let searches = known.iter().any(|row| row.meaning == "tree");
         for request in &asked {
             events.push(allowed(&caller.decide(request)?));
+            if searches {
+                tree::readable(self.policy, &call.tool, request)?;
+            }
         }
         Ok(Verdict::Silent)
     }
@@ -144,7 +148,10 @@ impl Judge<'_> {
             }
             meaning => match meaning.strip_prefix("provider ") {
                 Some(tool) => return self.provided(tool, call).map(|()| Vec::new()),
-                None => caller.requests(&rule(row.argument, meaning, &call.tool), &call.input)?,
+                None => {
+                    let capability = if meaning == "tree" { "fs.read" } else { meaning };
+                    caller.requests(&rule(row.argument, capability, &call.tool), &call.input)?
+                }
             },
         })
     }

@@ -13,6 +13,7 @@ pub mod install;
 mod judge;
 mod patch;
 mod plain;
+mod tree;
 
 pub use clients::Client;
 pub use fence::{quote, unquote};

@@ -140,10 +140,13 @@ impl<'c> Caller<'c> {
 
     /// Where a path leads that a server is given.
     fn path(&self, text: &str) -> Result<PathBuf, String> {
-        let text = match text.get(..7) {
-            Some(scheme) if scheme.eq_ignore_ascii_case("file://") => {
-                let rest = &text[7..];
-                let rest = rest.strip_prefix("localhost").unwrap_or(rest);
+        if is_read_differently(text) && std::fs::symlink_metadata(self.cwd.join(text)).is_err() {
+            return Err("some read it as another path than it says".to_owned());
+        }
+        let text = match text.get(..5) {
+            Some(scheme) if scheme.eq_ignore_ascii_case("file:") => {
+                let rest = &text[5..];
+                let rest = rest.strip_prefix("//localhost").or(rest.strip_prefix("//")).unwrap_or(rest);
                 percent_decoded(rest).filter(|path| path.starts_with('/')).ok_or("it is not a local file")?
             }
             _ => text.to_owned(),
@@ -155,6 +158,23 @@ impl<'c> Caller<'c> {
             _ => self.cwd.join(text),
         })
     }
+}
+
+/// Whether some trim, expand or decode such a path before they open it, and others do not.
+fn is_read_differently(text: &str) -> bool {
+    let odd = |c: char| c.is_whitespace() || c.is_control();
+    let home = text.strip_prefix('~').is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    let scheme = text.split_once(':').map(|(scheme, _)| scheme).filter(|scheme| {
+        scheme.len() > 1
+            && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-'))
+    });
+    text.starts_with(odd)
+        || text.ends_with(odd)
+        || text.contains(char::is_control)
+        || text.starts_with(['$', '%'])
+        || home
+        || scheme.is_some_and(|scheme| !scheme.eq_ignore_ascii_case("file"))
 }
 
 fn percent_decoded(text: &str) -> Option<String> {

@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn every_row_means_something() {
-        let words = ["shell", "dir", "glob", "patch", "urls", "none"];
+        let words = ["shell", "dir", "tree", "glob", "patch", "urls", "none"];
         for [client, tool, argument, meaning] in &TOOL_ROWS {
             assert!(CLIENT_ROWS.iter().any(|[name, ..]| name == client), "{client}");
             let known = words.contains(meaning)

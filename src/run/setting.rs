@@ -10,9 +10,12 @@ use crate::plan::opened;
 use crate::policy::Policy;
 use crate::text::{Problem, Severity, render_all};
 use sbx_platform::path::{follow, within};
-use std::env;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+/// The bit of a directory that everyone may write.
+const OTHERS_WRITE: u32 = 0o002;
 
 /// The machine, the user and the moment: facts and configuration.
 #[derive(Clone, Debug)]
@@ -73,6 +76,18 @@ pub enum SettingError {
     Record(String),
 }
 
+/// Whether `.git` or `.sbx` in a directory makes it a project of whoever works below it: not if somebody else could have
+/// put it there, as everyone can into a directory for temporary files.
+fn is_mark(mark: &Path, cwd: &Path) -> bool {
+    let trusted = [0, sbx_platform::ids().0].into_iter().chain(fs::metadata(cwd).ok().map(|meta| meta.uid()));
+    let trusted: Vec<u32> = trusted.collect();
+    let dir = mark.parent().and_then(|dir| fs::metadata(dir).ok());
+    let own = |meta: &fs::Metadata| trusted.contains(&meta.uid());
+    mark.exists()
+        && fs::symlink_metadata(mark).is_ok_and(|mark| own(&mark))
+        && dir.is_some_and(|dir| own(&dir) && dir.mode() & OTHERS_WRITE == 0)
+}
+
 impl Setting {
     /// The setting of this process.
     ///
@@ -109,7 +124,7 @@ impl Setting {
         };
         let config_dir = own("XDG_CONFIG_HOME", ".config");
         let state_dir = own("XDG_STATE_HOME", ".local/state");
-        let project = project.or_else(|| project_of(cwd, &home, Path::exists));
+        let project = project.or_else(|| project_of(cwd, &home, |mark| is_mark(mark, cwd)));
         let facts = Facts::new(home).at(cwd).project(project).config_dir(config_dir).state_dir(state_dir);
         Self::with_facts(facts)
     }

@@ -3,7 +3,7 @@
 use crate::bench::Bench;
 
 /// Each backend with what it is let off.
-const BACKENDS: [(&str, &str); 3] = [
+pub(crate) const BACKENDS: [(&str, &str); 3] = [
     ("native", ""),
     ("bwrap", "--allow-degraded=exec-only,teardown-killed"),
     (
@@ -13,7 +13,7 @@ const BACKENDS: [(&str, &str); 3] = [
 ];
 
 /// Runs a script behind a backend, with a record that grants everything in the directory.
-fn attack(bench: &Bench, (backend, accepted): (&str, &str), script: &str) -> crate::bench::Run {
+pub(crate) fn attack(bench: &Bench, (backend, accepted): (&str, &str), script: &str) -> crate::bench::Run {
     let mut words = vec!["exec", "--agent", "agent.yml", "--backend", backend];
     words.extend(Some(accepted).filter(|accepted| !accepted.is_empty()));
     words.extend(["--", "sh", "-c", script]);

@@ -110,6 +110,19 @@ impl Bench {
         finish(&mut command, input)
     }
 
+    /// Runs a command behind a backend, with a descriptor of the caller's as its standard input.
+    pub(crate) fn handing(
+        &self,
+        (backend, accepted): (&str, &str),
+        argv: &[&str],
+        input: std::os::fd::OwnedFd,
+    ) -> Run {
+        let mut command = self.command(&program());
+        command.args(["exec", "--agent", "agent.yml", "--backend", backend]);
+        command.args(Some(accepted).filter(|accepted| !accepted.is_empty())).arg("--").args(argv);
+        ended(&command.stdin(Stdio::from(input)).output().expect("sbx starts"))
+    }
+
     pub(crate) fn exec(&self, argv: &[&str]) -> Run {
         self.run(&[&["exec", "--agent", "agent.yml", "--"], argv].concat(), "")
     }
@@ -165,7 +178,10 @@ fn finish(command: &mut Command, input: &str) -> Run {
         .spawn()
         .expect("it starts");
     let _ = child.stdin.take().expect("a pipe").write_all(input.as_bytes());
-    let output = child.wait_with_output().expect("it ends");
+    ended(&child.wait_with_output().expect("it ends"))
+}
+
+fn ended(output: &std::process::Output) -> Run {
     Run {
         status: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

@@ -1,13 +1,13 @@
 //! Moving bytes between the host's descriptors and the command's.
 //!
 //! Answers for relaying and counting. It leaves the order of events to the supervisor.
-//! Invariant: a host file or terminal is never handed inside, and a slow reader never stops the supervisor.
+//! Invariant: a host file, a terminal or a socket that could be led elsewhere is never handed inside, and a slow reader never stops the supervisor.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::error::PlatformError;
-use crate::linux::sys::fd;
+use crate::linux::sys::{fd, inet};
 use crate::plan::{Plan, Stdio};
 
 /// Bytes moved at once.
@@ -116,7 +116,8 @@ fn kind(number: RawFd) -> io::Result<Kind> {
         other => other?,
     };
     Ok(match found.st_mode & libc::S_IFMT {
-        libc::S_IFIFO | libc::S_IFSOCK => Kind::Pipe,
+        libc::S_IFIFO => Kind::Pipe,
+        libc::S_IFSOCK if inet::is_joined(number) => Kind::Pipe,
         libc::S_IFCHR if found.st_rdev == libc::makedev(1, 3) => Kind::Null,
         _ => Kind::Other,
     })

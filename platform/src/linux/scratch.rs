@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::linux::sys::process;
+use crate::walk::remove_tree;
 
 /// How the names of all such directories begin.
 const PREFIX: &str = "sbx-scratch-";
@@ -62,7 +63,7 @@ impl Scratch {
             let own = entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == user);
             let Some(lock) = own.then(|| File::open(entry.path()).ok()).flatten() else { continue };
             if lock.try_lock().is_ok() && is_still_there(&entry.path(), &lock) {
-                let _ = fs::remove_dir_all(entry.path());
+                remove_tree(&entry.path());
             }
         }
     }
@@ -80,7 +81,7 @@ impl Drop for Scratch {
         for (dir, _) in &self.dirs {
             // Mostly nothing was left in it, which is found out by trying.
             if fs::remove_dir(dir).is_err() {
-                let _ = fs::remove_dir_all(dir);
+                remove_tree(dir);
             }
         }
     }

@@ -37,7 +37,7 @@ impl Install {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
         let setting = Setting::from_env()?;
         let client = self.client()?;
-        let file = self.file.path(client.file, &setting.facts);
+        let file = self.file.path(client.file, &setting.facts)?;
         let change = self.change(&setting)?;
         // VS Code and Claude Code want to be told how a server is talked to; others know.
         let typed = matches!(client.name, "claude-code" | "cursor" | "vscode");

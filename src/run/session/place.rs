@@ -261,7 +261,7 @@ impl Drop for SessionDir {
 fn remove_session_dir(path: &Path) {
     let named = path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX));
     if path.is_absolute() && named && PrivateDir::open(path).is_ok() {
-        let _ = std::fs::remove_dir_all(path);
+        sbx_platform::walk::remove_tree(path);
     }
 }
 

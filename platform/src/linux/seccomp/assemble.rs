@@ -181,6 +181,14 @@ fn body(check: Check) -> Vec<Instruction> {
             code.extend([refuse, allow]);
             code
         }
+        Check::Exactly { values: [first, second] } => vec![
+            plain(LOAD, at_argument(0)),
+            branch(JEQ, first, 0, 2),
+            plain(LOAD, at_argument(1)),
+            branch(JEQ, second, 1, 0),
+            refuse,
+            allow,
+        ],
         Check::Open { flags, mode, changing, otherwise, reading } => vec![
             plain(LOAD, at_argument(flags)),
             branch(JSET, PATH_ONLY, 5, 0),

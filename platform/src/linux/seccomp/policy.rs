@@ -25,6 +25,8 @@ pub(super) enum Check {
     NoneOf { argument: u32, values: &'static [u32], answer: u32 },
     /// Refused unless the argument is one of `values`.
     OneOf { argument: u32, values: &'static [u32] },
+    /// Refused unless the first arguments are exactly these.
+    Exactly { values: [u32; 2] },
     /// Opening with `changing` flags goes to `otherwise`, any other to `reading`; a set-ID mode is refused.
     Open { flags: u32, mode: u32, changing: u32, otherwise: u32, reading: u32 },
     /// No device nodes and no set-ID mode.
@@ -43,15 +45,10 @@ const SET_ID: u32 = 0o6000;
 const TERMINAL_TRICKS: &[u32] = &[0x5412, 0x541c, 0x541d, 0x5423];
 /// `F_SETLEASE`: a lease would keep whoever opens the file, the broker among them, waiting.
 const LEASES: &[u32] = &[1024];
-/// Calls that choose a process to schedule otherwise, and where they name it; 0 is the caller.
-const SCHEDULING: [(&str, u32); 6] = [
-    ("setpriority", 1),
-    ("ioprio_set", 1),
-    ("sched_setparam", 0),
-    ("sched_setscheduler", 0),
-    ("sched_setaffinity", 0),
-    ("sched_setattr", 0),
-];
+/// Calls that choose a process to schedule otherwise, by its number; 0 is the caller.
+const SCHEDULING: [&str; 4] = ["sched_setparam", "sched_setscheduler", "sched_setaffinity", "sched_setattr"];
+/// Those that may also choose a group or a user: what stands for one process, and 0 for the caller.
+const PRIORITIES: [(&str, [u32; 2]); 2] = [("setpriority", [0, 0]), ("ioprio_set", [1, 0])];
 /// Linux, `ADDR_NO_RANDOMIZE`-free 32-bit, and "only asking".
 const PERSONALITIES: &[u32] = &[0, 8, 0xffff_ffff];
 /// Pairs that stay pairs: streams and packets, with and without the flags for blocking and `execve`. A pair of
@@ -304,8 +301,11 @@ impl Filter {
         if !self.ipc {
             IPC.iter().for_each(|name| rules.add(name, Action::Return(error(libc::EPERM))));
             // Without namespaces the processes of the host have numbers here, too.
-            let only_self = |argument| Action::Look(Check::OneOf { argument, values: &[0] });
-            SCHEDULING.iter().for_each(|(name, argument)| rules.add(name, only_self(*argument)));
+            let only_self = Action::Look(Check::OneOf { argument: 0, values: &[0] });
+            SCHEDULING.iter().for_each(|name| rules.add(name, only_self));
+            for (name, values) in PRIORITIES {
+                rules.add(name, Action::Look(Check::Exactly { values }));
+            }
         }
         if !self.memory_files {
             rules.add("memfd_create", gone);

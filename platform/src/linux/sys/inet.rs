@@ -175,6 +175,24 @@ fn failure(socket: RawFd) -> io::Result<()> {
     }
 }
 
+/// Whether a socket can only talk to the one it is joined to: one end of a pair of streams or packets on this machine.
+/// Any other could be led elsewhere, in the network it was made in.
+pub(crate) fn is_joined(socket: RawFd) -> bool {
+    let number = |option| own_number(socket, option).ok();
+    let mut peer: libc::sockaddr_storage = empty_address();
+    let mut length = size_of::<libc::sockaddr_storage>() as socklen_t;
+    number(libc::SO_DOMAIN) == Some(libc::AF_UNIX)
+        && matches!(number(libc::SO_TYPE), Some(libc::SOCK_STREAM | libc::SOCK_SEQPACKET))
+        && number(libc::SO_ACCEPTCONN) == Some(0)
+        // SAFETY: `peer` has room for any address, and `length` says how much.
+        && unsafe { libc::getpeername(socket, (&raw mut peer).cast(), &raw mut length) } == 0
+}
+
+fn empty_address() -> libc::sockaddr_storage {
+    // SAFETY: all zeros are a valid address of that plain C structure.
+    unsafe { std::mem::zeroed() }
+}
+
 /// The family of any socket.
 pub(crate) fn family(socket: RawFd) -> io::Result<c_int> {
     own_number(socket, libc::SO_DOMAIN)
