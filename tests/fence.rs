@@ -6,6 +6,8 @@ mod attacks;
 mod bench;
 #[path = "fence/handed.rs"]
 mod handed;
+#[path = "fence/led.rs"]
+mod led;
 
 use bench::Bench;
 

@@ -34,6 +34,10 @@ capabilities:
   - proc.exec: {in: $PROJECT, cmds: [rg, cat]}
 ";
 
+/// One that may read some files of the project, and one that may read the home.
+const PARTLY: &str = "id: partly\ncapabilities:\n  - fs.read: {in: $PROJECT, paths: ['*']}\n";
+const HOMELY: &str = "id: homely\ncapabilities:\n  - fs.read: {in: $HOME}\n";
+
 struct World(TestEnv);
 
 impl World {
@@ -41,6 +45,8 @@ impl World {
         let env = TestEnv::new();
         env.write_record("dev.yml", DEV);
         env.write_record("looker.yml", LOOKER);
+        env.write_record("partly.yml", PARTLY);
+        env.write_record("homely.yml", HOMELY);
         env.write("project/a.txt", "a\n");
         env.write("project/src/x.rs", "fn x() {}\n");
         env.write("secret.txt", "secret\n");
@@ -275,4 +281,38 @@ fn more_than_a_client_may_say_is_blocked() {
     let output = world.hook("claude-code", &["--agent".to_owned(), "dev".to_owned()], &input);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("more than"), "{output:?}");
+}
+
+#[test]
+fn a_search_is_decided_on_all_below_it() {
+    let world = World::new();
+    let judged = |agent: &str, tool: &str, input: Value| {
+        let call = json!({
+            "cwd": world.0.project(), "hook_event_name": "PreToolUse", "tool_name": tool, "tool_input": input,
+        });
+        let args = ["--agent".to_owned(), agent.to_owned()];
+        let output = world.hook("claude-code", &args, call.to_string().as_bytes());
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let path = |below: &str| json!({ "pattern": "x", "path": world.0.project().join(below) });
+    assert_eq!(judged("dev", "Grep", path("src")), "");
+    assert_eq!(judged("partly", "Grep", path("a.txt")), "");
+    let told = judged("partly", "Grep", path("src"));
+    assert!(told.contains("deny") && told.contains("reads all below"), "{told}");
+    let state = world.0.home().join(".local/state");
+    std::fs::create_dir_all(state.join("sbx")).expect("a directory");
+    let told = judged("homely", "Grep", json!({ "pattern": "x", "path": state }));
+    assert!(told.contains("deny") && told.contains("own log"), "{told}");
+    for odd in [" /etc/passwd", "\t/etc/passwd", "vscode-remote://x/etc/passwd", "$HOME/x", "~root/x"] {
+        let told = judged("dev", "Read", json!({ "file_path": odd }));
+        assert!(told.contains("deny") && told.contains("some read it as another path"), "{odd}: {told}");
+    }
+    for outside in ["file:/etc/passwd", "FILE:///etc/passwd"] {
+        assert!(
+            judged("dev", "Read", json!({ "file_path": outside })).contains("scope_violation"),
+            "{outside}"
+        );
+    }
+    std::fs::write(world.0.project().join("$odd name "), "x").expect("a file");
+    assert_eq!(judged("dev", "Read", json!({ "file_path": "$odd name " })), "");
 }

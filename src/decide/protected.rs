@@ -36,6 +36,8 @@ fn own_files<'a>(policy: &Policy, target: &'a Path) -> Option<Protection<'a>> {
         Some(never("sbx's configuration, tools and agents"))
     } else if policy.record().is_some_and(|record| target == record) {
         Some(never("the agent's own record"))
+    } else if policy.listed_programs().binary_search_by(|listed| listed.as_path().cmp(target)).is_ok() {
+        Some(never("a program that the record lists: to change it would be to run another"))
     } else {
         log(policy, target)
     }

@@ -40,6 +40,10 @@ pub trait Host {
     fn few_names(&self, _directory: &Path) -> Option<Vec<OsString>> {
         None
     }
+    /// What a small regular file says; none when it is anything else.
+    fn text(&self, _path: &Path) -> Option<String> {
+        None
+    }
     /// Whether a file may be executed.
     fn is_program(&self, path: &Path) -> bool;
     /// Everything a program needs, itself included: files that are executed, and libraries that are loaded.

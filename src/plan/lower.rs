@@ -4,7 +4,7 @@ use super::environment::environment;
 use super::host::{Host, Kind};
 use super::network::{self, Outlet};
 use super::places::{Opened, Places};
-use super::programs::{Programs, find, search_path};
+use super::programs::{Programs, find, trusted_path};
 use super::protect;
 use super::view::{Account, Scratch, View};
 use crate::decide::{Permit, Subject};
@@ -273,13 +273,13 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     let policy = permit.policy();
     let outlet = invocation.outlet.as_ref();
     let root = permit.grant().root.clone().ok_or(LowerError::NotACommand)?;
-    let search = search_path(policy, host);
+    let mut places = Places::of(policy, host)?;
+    let search = trusted_path(policy, &places, host);
     let (program, argv, cwd) = command(permit, invocation, &root, &search, host)?;
     let mut programs = Programs::of(policy, &cwd, &search, host);
     if let Some(entry) = &invocation.entry {
         programs.add(&entry.program, host);
     }
-    let mut places = Places::of(policy, host)?;
     if within(&root, &policy.facts().state_dir) {
         return Err(LowerError::Reserved(root));
     }

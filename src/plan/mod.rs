@@ -6,6 +6,7 @@
 //! reading the proc root, the system view and private scratch.
 
 mod environment;
+mod git;
 mod helper;
 mod host;
 mod in_place;

@@ -1,6 +1,7 @@
 //! Which programs can run: all of the system's, or only those the record lists.
 
 use super::host::{Host, Use};
+use super::places::Places;
 use crate::capability::{Capability, Token};
 use crate::policy::{Command, PlacedScope, Policy};
 use crate::profile::{HelperKind, System, helpers};
@@ -102,6 +103,19 @@ pub(super) fn find(name: &OsStr, search: &OsStr, host: &dyn Host) -> Option<Path
         .filter(|dir| dir.is_absolute())
         .map(|dir| dir.join(name))
         .find(|file| host.is_program(file))
+}
+
+/// The same without directories where the agent could put a program of its own under a name that is listed.
+pub(super) fn trusted_path(policy: &Policy, places: &Places, host: &dyn Host) -> OsString {
+    let search = search_path(policy, host);
+    if !policy.runs_only_listed() {
+        return search;
+    }
+    let writable = |dir: &PathBuf| {
+        places.is_writable(dir) || host.real(dir).is_some_and(|real| places.is_writable(&real))
+    };
+    let dirs: Vec<PathBuf> = std::env::split_paths(&search).filter(|dir| !writable(dir)).collect();
+    std::env::join_paths(dirs).unwrap_or(search)
 }
 
 /// The PATH that programs are looked up on: sbx's own, or the caller's where the record names it.

@@ -1,5 +1,6 @@
 //! Protected paths as the platform wants them.
 
+use super::git;
 use super::host::{Host, Kind};
 use super::places::Places;
 use crate::policy::Policy;
@@ -20,8 +21,13 @@ pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<Pa
     let program = host.own_program().filter(|program| places.is_writable(program));
     let own = [facts.config_dir.clone(), facts.state_dir.clone()].into_iter().chain(record).chain(program);
     let own = own.chain(lent(&facts.config_dir, places, host));
-    let writable = places.iter().map(|(path, _)| path).filter(|path| places.is_writable(path));
-    let standing = writable.flat_map(|place| candidates(place, host));
+    // Whoever could change a listed program would list another.
+    let listed = policy.listed_programs().iter().filter_map(|file| host.real(file));
+    let own = own.chain(listed.filter(|file| places.is_writable(file)));
+    let writable = || places.iter().map(|(path, _)| path).filter(|path| places.is_writable(path));
+    let standing = writable().flat_map(|place| candidates(place, host));
+    let led = writable().flat_map(|place| git::led_to(place, &facts.home, host));
+    let led: Vec<PathBuf> = led.filter(|path| places.is_writable(path)).collect();
     // A grant that names a protected path opens it, so it is not laid over.
     let opened = |path: &PathBuf| {
         places.named(Rights::WRITE).chain(places.named(Rights::REMOVE)).any(|named| within(named, path))
@@ -33,7 +39,8 @@ pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<Pa
         let real = host.real(&path)?;
         (real == path || !opened(&real) && places.is_writable(&real)).then_some(real)
     };
-    own.chain(standing.filter(|path| !opened(path)).filter_map(kept)).collect()
+    let led = led.into_iter().filter(|path| !opened(path));
+    own.chain(standing.filter(|path| !opened(path)).filter_map(kept)).chain(led).collect()
 }
 
 /// Files that stand elsewhere for the user's own records, tools and rules, where they lie in a writable place.

@@ -27,6 +27,8 @@ pub struct Policy {
     facts: Facts,
     record: Option<PathBuf>,
     proxy: Option<Proxy>,
+    /// Files that are listed as programs, in order; empty where anything can be run.
+    listed: Vec<PathBuf>,
 }
 
 /// What a grantor wants another agent to hold.
@@ -114,6 +116,7 @@ impl Policy {
         Self {
             agent: normalize_id(agent).to_owned(),
             index: Index::new(&grants),
+            listed: listed(&grants),
             grants,
             chain,
             sections: Sections::default(),
@@ -141,7 +144,21 @@ impl Policy {
             facts: self.facts.clone(),
             record: self.record.clone(),
             proxy: self.proxy.clone(),
+            // A tool that is called for runs less, and may change no more.
+            listed: self.listed.clone(),
         }
+    }
+
+    /// Files that grants list as programs; none where anything can be run. Changing one would be running another.
+    #[must_use]
+    pub fn listed_programs(&self) -> &[PathBuf] {
+        &self.listed
+    }
+
+    /// Whether only listed programs can be run.
+    #[must_use]
+    pub fn runs_only_listed(&self) -> bool {
+        runs_only_listed(&self.grants)
     }
 
     /// This policy with other limits; for narrowing only.
@@ -463,6 +480,32 @@ fn hosts(scope: &Scope) -> Result<Vec<(HostPattern, Option<u16>)>, Vec<Problem>>
 }
 
 /// Each limit is the tighter of the two.
+fn runs_only_listed(grants: &[Grant]) -> bool {
+    !grants.iter().any(|grant| grant.capability() == Capability::ProcEval || grant.is_open_exec())
+}
+
+/// The files that grants name as programs, where only listed ones run.
+fn listed(grants: &[Grant]) -> Vec<PathBuf> {
+    if !runs_only_listed(grants) {
+        return Vec::new();
+    }
+    let files = grants.iter().flat_map(|grant| match &grant.scope {
+        PlacedScope::Exec { cmds, patterns } => {
+            let named = cmds.iter().flatten().filter_map(|command| match command {
+                Command::File(file) => Some(file),
+                Command::Name(_) => None,
+            });
+            let named = named.chain(patterns.iter().flatten().filter_map(|(file, _)| file.as_ref()));
+            named.cloned().collect()
+        }
+        _ => Vec::new(),
+    });
+    let mut files: Vec<PathBuf> = files.collect();
+    files.sort();
+    files.dedup();
+    files
+}
+
 pub(super) fn narrow_limits(agent: &Limits, config: &Limits) -> Limits {
     fn tighter<T: Ord + Copy>(a: Option<T>, b: Option<T>) -> Option<T> {
         a.into_iter().chain(b).min()

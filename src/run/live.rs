@@ -1,5 +1,6 @@
 //! The machine as it is, for [`plan`](crate::plan).
 
+use crate::manifest::read_bounded;
 use crate::plan::{Host, Kind, Use};
 use crate::profile::System;
 use sbx_platform::elf::Role;
@@ -9,6 +10,9 @@ use std::path::{Path, PathBuf};
 
 /// The most names that are read sooner than some forty are looked up one by one.
 const FEW: usize = 128;
+
+/// The longest text that is read to know where it leads.
+const MOST_TEXT: usize = 64 << 10;
 
 /// Answers from the file system and the environment of this process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +48,10 @@ impl Host for Live {
             names.push(entry.ok()?.file_name());
         }
         Some(names)
+    }
+
+    fn text(&self, path: &Path) -> Option<String> {
+        read_bounded(path, MOST_TEXT).ok().map(|source| source.text().to_owned())
     }
 
     fn is_program(&self, path: &Path) -> bool {
@@ -105,6 +113,10 @@ impl Host for LiveFor {
 
     fn few_names(&self, directory: &Path) -> Option<Vec<OsString>> {
         Live.few_names(directory)
+    }
+
+    fn text(&self, path: &Path) -> Option<String> {
+        Live.text(path)
     }
 
     fn is_program(&self, path: &Path) -> bool {

@@ -76,6 +76,12 @@ impl OwnPrograms {
         Self::steps(path, |step| self.opened.holds(step)) != Some(false)
     }
 
+    /// Whether a file or a link on the way to it lies in what the record may write.
+    #[must_use]
+    pub fn is_written(&self, path: &Path) -> bool {
+        Self::steps(path, |step| self.opened.writable().any(|place| within(step, place))) == Some(true)
+    }
+
     fn steps(path: &Path, lies: impl Fn(&Path) -> bool) -> Option<bool> {
         let (links, end) = follow(path).ok()?;
         Some(links.iter().chain([&end]).any(|step| lies(step)))

@@ -3,7 +3,7 @@
 use super::launch::RunError;
 use super::own_programs::OwnPrograms;
 use crate::capability::Target;
-use crate::manifest::{EnvRule, Injection, SecretSource};
+use crate::manifest::{EnvRule, Injection, SecretSource, read_bounded};
 use crate::net::{Secret, Value};
 use crate::policy::Policy;
 use std::ffi::OsStr;
@@ -47,13 +47,25 @@ fn read(rule: &EnvRule, injection: &Injection, policy: &Policy) -> io::Result<Op
             let path = path
                 .strip_prefix("~/")
                 .map_or_else(|| Path::new(path).to_path_buf(), |rest| policy.facts().home.join(rest));
-            if std::fs::metadata(&path)?.len() > LONGEST {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is too long"));
-            }
-            std::fs::read(path).map(Some)
+            file(&policy.facts().cwd.join(path), policy).map(Some)
         }
         SecretSource::Command(argv) => run(argv, policy).map(Some),
     }
+}
+
+/// What a regular file says, unless the agent could have chosen which file that is.
+fn file(path: &Path, policy: &Policy) -> io::Result<Vec<u8>> {
+    let own = OwnPrograms::of(policy, &policy.facts().cwd).map_err(io::Error::other)?;
+    if own.is_written(path) {
+        let message = format!(
+            "{} lies where the agent may write, or is reached through a link that does",
+            path.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    let most = usize::try_from(LONGEST).unwrap_or(usize::MAX);
+    let read = read_bounded(path, most).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(read.text().as_bytes().to_vec())
 }
 
 /// What a command prints, run as the caller would run it.

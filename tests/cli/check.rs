@@ -414,3 +414,18 @@ fn a_batch_takes_no_question_on_the_command_line() {
     "#]]
     .assert_eq(&ask(&env, &["--batch", "fs.read", "x"]));
 }
+
+#[test]
+fn a_mark_that_anybody_could_have_put_there_makes_no_project() {
+    let env = TestEnv::new();
+    env.write("shared/.git/HEAD", "");
+    env.write("shared/secret", "");
+    env.write("shared/mine/own", "");
+    let asked = "cd ../shared/mine && sbx check -a scout fs.read ../secret; sbx check -a scout fs.read own";
+    let allowed = |told: &str| told.matches("allowed").count();
+    assert_eq!(allowed(&env.sh(asked)), 2, "{}", env.sh(asked));
+    let shared = env.home().with_file_name("shared");
+    std::fs::set_permissions(&shared, std::os::unix::fs::PermissionsExt::from_mode(0o1777)).expect("opened");
+    let told = env.sh(asked);
+    assert!(allowed(&told) == 1 && told.contains("scope_violation"), "{told}");
+}

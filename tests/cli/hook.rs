@@ -211,3 +211,22 @@ fn what_cannot_be_put_in_is_said() {
     "#]]
     .assert_eq(&env.sbx(&["hook", "install", "--client", "cursor", "--project", "--agent", "builder"]));
 }
+
+#[test]
+fn a_projects_file_that_leads_out_of_it_is_not_written() {
+    let env = TestEnv::new();
+    env.write("home/victim.json", "{}\n");
+    env.write("home/dir/kept", "");
+    std::fs::create_dir_all(env.project().join(".claude")).expect("a directory");
+    let link = |to: &str, at: &str| {
+        std::os::unix::fs::symlink(env.home().join(to), env.project().join(at)).expect("a link");
+    };
+    link("victim.json", ".claude/settings.json");
+    link("dir", ".cursor");
+    for client in ["claude-code", "cursor"] {
+        let told = env.sbx(&["hook", "install", "--client", client, "--agent", "builder", "--project"]);
+        assert!(told.contains("leads out of the project") && told.contains("[exit 2]"), "{told}");
+    }
+    assert_eq!(std::fs::read_to_string(env.home().join("victim.json")).expect("it stands"), "{}\n");
+    assert!(!env.home().join("dir/hooks.json").exists());
+}

@@ -41,8 +41,9 @@ const NAMESPACES: u32 = 0x7e02_0000;
 const NEW_TIME: u32 = 0x80;
 /// Set-user-ID and set-group-ID.
 const SET_ID: u32 = 0o6000;
-/// TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD: typing into, or taking over, a terminal.
-const TERMINAL_TRICKS: &[u32] = &[0x5412, 0x541c, 0x541d, 0x5423];
+/// TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD: typing into, or taking over, a terminal. FS_IOC_SETFLAGS, its 32-bit form and
+/// FS_IOC_FSSETXATTR: a directory that is made to fold letters knows protected names by others.
+const DEVICE_TRICKS: &[u32] = &[0x5412, 0x541c, 0x541d, 0x5423, 0x4008_6602, 0x4004_6602, 0x401c_5820];
 /// `F_SETLEASE`: a lease would keep whoever opens the file, the broker among them, waiting.
 const LEASES: &[u32] = &[1024];
 /// Calls that choose a process to schedule otherwise, by its number; 0 is the caller.
@@ -279,7 +280,7 @@ impl Filter {
         let bits = |argument, mask| Action::Look(Check::NoneOfBits { argument, mask });
         rules.add("clone", bits(0, NAMESPACES));
         rules.add("unshare", bits(0, NAMESPACES | NEW_TIME));
-        rules.add("ioctl", none_of(1, TERMINAL_TRICKS, error(libc::EPERM)));
+        rules.add("ioctl", none_of(1, DEVICE_TRICKS, error(libc::EPERM)));
         rules.add("fcntl", none_of(1, LEASES, error(libc::EINVAL)));
         for (name, mode) in MODES {
             rules.add(name, bits(mode, SET_ID));

@@ -1,0 +1,144 @@
+//! Where git is led from a working tree: its repository, and the files that the repository's settings name.
+//!
+//! Answers for what git would run or obey that lies elsewhere than in `.git`: the directory that a `.git` file names,
+//! the one it shares, the hooks and settings that its configuration points to. git itself is not asked; the
+//! configuration is protected, so it can be believed.
+
+use super::host::{Host, Kind};
+use crate::profile::PROTECTED;
+use sbx_platform::path::normalize;
+use std::path::{Path, PathBuf};
+
+/// The most worktrees and submodules of a repository that are looked at.
+const MOST: usize = 256;
+
+/// What stays as it is because git is led there from `place`, whether or not it exists.
+pub(super) fn led_to(place: &Path, home: &Path, host: &dyn Host) -> Vec<PathBuf> {
+    let entry = place.join(".git");
+    let repository = match host.kind(&entry) {
+        None => return Vec::new(),
+        Some(Kind::Directory) => entry,
+        Some(Kind::Link(_)) => match host.real(&entry) {
+            Some(real) => real,
+            None => return Vec::new(),
+        },
+        Some(Kind::File) => match named(&entry, "gitdir:", place, host) {
+            Some(repository) => repository,
+            None => return Vec::new(),
+        },
+    };
+    let shared = named(&repository.join("commondir"), "", &repository, host);
+    let own = repository == place.join(".git");
+    let mut kept = Vec::new();
+    for part in [Some(&repository).filter(|_| !own), shared.as_ref()].into_iter().flatten() {
+        kept.extend(parts(part, host));
+    }
+    for part in [Some(&repository), shared.as_ref()].into_iter().flatten() {
+        for config in ["config", "config.worktree"] {
+            let file = part.join(config);
+            let text = host.text(&file).unwrap_or_default();
+            kept.extend(pointed_to(&text, place, part, home));
+        }
+    }
+    kept
+}
+
+/// Where a small file leads that holds nothing but a path.
+fn named(file: &Path, word: &str, from: &Path, host: &dyn Host) -> Option<PathBuf> {
+    let text = host.text(file)?;
+    let path = text.trim().strip_prefix(word)?.trim();
+    let path = normalize(&from.join(path));
+    Some(host.real(&path).unwrap_or(path))
+}
+
+/// The protected parts of a repository that is called otherwise than `.git`.
+fn parts(repository: &Path, host: &dyn Host) -> Vec<PathBuf> {
+    let below = PROTECTED.iter().filter_map(|protected| protected.name.strip_prefix(".git/"));
+    let (plain, other): (Vec<&str>, Vec<&str>) = below.partition(|name| !name.contains('*'));
+    let mut found: Vec<PathBuf> = plain.into_iter().map(|name| repository.join(name)).collect();
+    let worktrees = repository.join("worktrees");
+    let ends = other.iter().filter_map(|name| name.strip_prefix("worktrees/*/"));
+    let ends: Vec<&str> = ends.collect();
+    for name in host.names(&worktrees).into_iter().take(MOST) {
+        found.extend(ends.iter().map(|end| worktrees.join(&name).join(end)));
+    }
+    let ends: Vec<&str> = other.iter().filter_map(|name| name.strip_prefix("modules/**/")).collect();
+    for module in modules(&repository.join("modules"), host) {
+        found.extend(ends.iter().map(|end| module.join(end)));
+    }
+    found
+}
+
+/// The repositories of submodules, whose names may have parts.
+fn modules(dir: &Path, host: &dyn Host) -> Vec<PathBuf> {
+    let (mut found, mut pending) = (Vec::new(), vec![dir.to_path_buf()]);
+    for _ in 0..MOST {
+        let Some(dir) = pending.pop() else { break };
+        let below = host.names(&dir).into_iter().take(MOST).map(|name| dir.join(name));
+        for below in below.filter(|below| host.kind(below) == Some(Kind::Directory)) {
+            match host.kind(&below.join("HEAD")) {
+                Some(_) => found.push(below),
+                None => pending.push(below),
+            }
+        }
+    }
+    found
+}
+
+/// The hooks, settings and attributes that a configuration names.
+fn pointed_to(config: &str, tree: &Path, repository: &Path, home: &Path) -> Vec<PathBuf> {
+    let mut section = String::new();
+    let mut found = Vec::new();
+    for line in config.replace("\\\n", "").lines().map(str::trim) {
+        let mut line = line;
+        if let Some(rest) = line.strip_prefix('[') {
+            let Some((name, after)) = rest.split_once(']') else { continue };
+            section = name.split([' ', '\t', '.', '"']).next().unwrap_or_default().to_ascii_lowercase();
+            line = after.trim();
+        }
+        let Some((key, value)) = line.split_once('=') else { continue };
+        let key = key.trim().to_ascii_lowercase();
+        let start = match (section.as_str(), key.as_str()) {
+            ("core", "hookspath" | "attributesfile" | "fsmonitor") => tree,
+            ("include" | "includeif", "path") => repository,
+            _ => continue,
+        };
+        let value = unquoted(value);
+        let path = match value.strip_prefix("~/") {
+            Some(below) => home.join(below),
+            None => start.join(&value),
+        };
+        found.extend(Some(normalize(&path)).filter(|path| path != tree && !value.is_empty()));
+    }
+    found
+}
+
+/// A value without quotes, escapes and what follows it.
+fn unquoted(value: &str) -> String {
+    let (mut plain, mut quoted) = (String::new(), false);
+    let mut letters = value.trim().chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => quoted = !quoted,
+            '\\' => plain.extend(letters.next()),
+            '#' | ';' if !quoted => break,
+            _ => plain.push(letter),
+        }
+    }
+    plain.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_that_lead_elsewhere_are_followed() {
+        let config = "[core]\n\tbare = false\n\thooksPath = .githooks ; ours\n[Core] attributesFile = \"a b\"\n\
+                      [includeIf \"gitdir:~/x/\"]\n\tpath = ../shared.cfg\n[include]\npath = ~/own\n\
+                      [submodule \"s\"]\n\tpath = s\n[core]\n\thooks\\\nPath = twice\n";
+        let found = pointed_to(config, Path::new("/w"), Path::new("/w/.git"), Path::new("/h"));
+        let wanted = ["/w/.githooks", "/w/a b", "/w/shared.cfg", "/h/own", "/w/twice"];
+        assert_eq!(found, wanted.map(PathBuf::from));
+    }
+}

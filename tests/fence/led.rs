@@ -1,0 +1,88 @@
+//! What is led elsewhere: git by its own files, the list of programs by what lies under their names.
+
+use crate::attacks::{BACKENDS, attack};
+use crate::bench::Bench;
+
+const AUTHOR: &str = "-c user.name=a -c user.email=a@b";
+
+#[test]
+fn a_repository_by_another_name_is_protected() {
+    for backend in BACKENDS {
+        let bench = Bench::new("bare");
+        bench.shell_line(&format!(
+            "git init -q --bare .bare && echo 'gitdir: ./.bare' > .git && cd .bare && T=$(git mktree </dev/null) && \
+             git update-ref HEAD $(git {AUTHOR} commit-tree -m x $T) && git worktree add -q ../tree"
+        ));
+        let config = bench.read(".bare/config");
+        bench.open_record("");
+        let script = format!(
+            "git config -f .bare/config core.fsmonitor evil; echo evil > .bare/hooks/post-checkout; \
+             echo evil > .bare/worktrees/tree/commondir; mv .bare/hooks .bare/away; \
+             git -C tree {AUTHOR} commit -q --allow-empty -m y && echo fine"
+        );
+        let run = attack(&bench, backend, &script);
+        assert_eq!(run.stdout, "fine\n", "{backend:?}: {}", run.stderr);
+        assert_eq!(bench.read(".bare/config"), config, "{backend:?}");
+        assert_eq!(bench.read(".bare/worktrees/tree/commondir"), "../..\n", "{backend:?}");
+        assert!(!bench.exists(".bare/hooks/post-checkout") && bench.exists(".bare/hooks"), "{backend:?}");
+    }
+}
+
+#[test]
+fn what_the_settings_of_a_repository_name_is_protected() {
+    for backend in BACKENDS {
+        let bench = Bench::new("named");
+        bench.shell_line(
+            "git init -q . && mkdir .githooks && echo known > .githooks/pre-commit && echo > shared.cfg && \
+             git config core.hooksPath .githooks && git config include.path ../shared.cfg",
+        );
+        bench.open_record("");
+        let script = "echo evil > .githooks/pre-commit; echo evil > .githooks/pre-push; echo evil >> shared.cfg; \
+                      mv .githooks away; echo ok > other && echo fine";
+        let run = attack(&bench, backend, script);
+        assert_eq!(run.stdout, "fine\n", "{backend:?}: {}", run.stderr);
+        assert_eq!(
+            (bench.read(".githooks/pre-commit").as_str(), bench.read("shared.cfg").as_str()),
+            ("known\n", "\n")
+        );
+        assert!(!bench.exists(".githooks/pre-push"), "{backend:?}");
+    }
+}
+
+#[test]
+fn a_listed_program_is_not_made_another() {
+    let bench = Bench::new("listed");
+    let record = "capabilities:\n  - proc.exec: {in: ROOT, cmds: [ROOT/tool.sh, ls, cp, mv]}\n  - fs.read: {in: ROOT}\n  \
+                  - fs.write: {in: ROOT}\n  - fs.delete: {in: ROOT}\nenv: [PATH]\n";
+    bench.record(record);
+    bench.write("tool.sh", "#!/bin/sh\necho honest\n");
+    bench.write("evil", "#!/usr/bin/python3\nprint('another')\n");
+    bench.subdir("bin");
+    bench.shell_line("chmod +x tool.sh evil");
+    bench.exec(&["cp", "evil", "tool.sh"]);
+    bench.exec(&["mv", "evil", "tool.sh"]);
+    let denied = bench.shell_line("SBX fs write -a agent.yml tool.sh < evil");
+    assert!(denied.stderr.contains("a program that the record lists"), "{}", denied.stderr);
+    assert_eq!(bench.exec(&["./tool.sh"]).stdout, "honest\n");
+    // A name is not looked for where the agent could have put something.
+    let run = bench.shell_line(
+        "export PATH=$PWD/bin:$PATH; SBX exec -a agent.yml -- cp -p evil bin/ls; SBX exec -a agent.yml -- ls bin",
+    );
+    assert_eq!(run.stdout, "ls\n", "{}", run.stderr);
+}
+
+#[test]
+fn a_secret_is_not_read_from_where_the_agent_writes() {
+    let bench = Bench::new("token");
+    bench.open_record(
+        "env:\n  TOKEN:\n    inject: {host: 'a.example', header: X-Key}\n    from: {file: 'ROOT/.token'}\n",
+    );
+    let record = bench.read("agent.yml").replace("env:", "  - net.get: {hosts: [a.example]}\nenv:");
+    bench.record(&record);
+    for made in ["echo tok > .token", "mkfifo .token", "ln -s /dev/zero .token", "ln -s ../home/x .token"] {
+        bench.shell_line(&format!("rm -f .token; {made}"));
+        let run = bench.exec(&["true"]);
+        assert_eq!(run.status, 125, "{made}");
+        assert!(run.stderr.contains("lies where the agent may write"), "{made}: {}", run.stderr);
+    }
+}
