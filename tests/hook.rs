@@ -34,9 +34,8 @@ capabilities:
   - proc.exec: {in: $PROJECT, cmds: [rg, cat]}
 ";
 
-/// One that may read some files of the project, and one that may read the home.
+/// One that may read what lies right in the project.
 const PARTLY: &str = "id: partly\ncapabilities:\n  - fs.read: {in: $PROJECT, paths: ['*']}\n";
-const HOMELY: &str = "id: homely\ncapabilities:\n  - fs.read: {in: $HOME}\n";
 
 struct World(TestEnv);
 
@@ -46,7 +45,8 @@ impl World {
         env.write_record("dev.yml", DEV);
         env.write_record("looker.yml", LOOKER);
         env.write_record("partly.yml", PARTLY);
-        env.write_record("homely.yml", HOMELY);
+        let home = env.home().display().to_string();
+        env.write_record("homely.yml", format!("id: homely\ncapabilities:\n  - fs.read: {{in: {home}}}\n"));
         env.write("project/a.txt", "a\n");
         env.write("project/src/x.rs", "fn x() {}\n");
         env.write("secret.txt", "secret\n");

@@ -1,10 +1,8 @@
-//! The clients, one contract a file: how each tells of a call, and how it wants its answer.
+//! The clients, one file a contract: how each tells of a call, and how it wants its answer.
 
-mod claude_code;
-mod codex;
 mod cursor;
 mod gemini;
-mod vscode;
+mod pre_tool_use;
 
 use super::call::Call;
 use super::judge::Verdict;
@@ -59,10 +57,9 @@ impl Client {
     /// Reads what it tells of a call.
     pub(super) fn read<'j>(self, asked: &'j Json<'j>) -> Result<Call<'j>, String> {
         match self {
-            Self::ClaudeCode => claude_code::read(asked),
-            Self::Codex => codex::read(asked),
+            Self::ClaudeCode | Self::Codex => pre_tool_use::read(asked),
             Self::Cursor => cursor::read(asked),
-            Self::Vscode => vscode::read(asked),
+            Self::Vscode => pre_tool_use::read_of_vscode(asked),
             Self::Gemini => gemini::read(asked),
         }
     }
@@ -70,10 +67,9 @@ impl Client {
     /// What it is told.
     pub(super) fn say(self, verdict: &Verdict<'_>, ask: bool) -> String {
         match self {
-            Self::ClaudeCode => claude_code::say(verdict, ask),
-            Self::Codex => codex::say(verdict),
+            Self::ClaudeCode | Self::Vscode => pre_tool_use::say(verdict, ask),
+            Self::Codex => pre_tool_use::say(verdict, false),
             Self::Cursor => cursor::say(verdict, ask),
-            Self::Vscode => vscode::say(verdict, ask),
             Self::Gemini => gemini::say(verdict),
         }
     }
@@ -99,16 +95,6 @@ fn spelled(input: &Json<'_>) -> String {
     let mut out = String::new();
     input.write(&mut out);
     out
-}
-
-/// The answer that Claude Code made and others took over.
-fn pre_tool_use(decision: &str, reason: Option<&str>, input: Option<&Json<'_>>) -> String {
-    let reason =
-        reason.map_or_else(String::new, |why| format!(",\"permissionDecisionReason\":{}", string(why)));
-    let input = input.map_or_else(String::new, |input| format!(",\"updatedInput\":{}", spelled(input)));
-    format!(
-        "{{\"hookSpecificOutput\":{{\"hookEventName\":\"PreToolUse\",\"permissionDecision\":\"{decision}\"{reason}{input}}}}}"
-    )
 }
 
 /// The tool's name in `mcp__SERVER__TOOL`.
