@@ -115,7 +115,8 @@ impl Service {
         if hold == Hold::Whole && self.dials && !opened && target.port != Some(HTTPS) {
             return self.carry_whole(stream, aim, meter).await;
         }
-        if self.issuer.get().is_some() && target.port != Some(HTTP) && !self.outer_tls.is_ready() {
+        let inspected = hold == Hold::Part || opened;
+        if inspected && self.dials && target.port != Some(HTTP) && !self.outer_tls.is_ready() {
             // What is trusted is read while the client prepares its greeting.
             let service = self.clone();
             tokio::spawn(async move { service.outer_tls.roots().await });
@@ -125,7 +126,7 @@ impl Service {
         let begun = self.first_word(client, &mut first).await?;
         let Some(client) = stream.take() else { return Ok("nothing") };
         match begun {
-            Start::Tls if hold == Hold::Whole && !opened => {
+            Start::Tls if !inspected => {
                 *stream = Some(client);
                 self.carry_tls_untouched(stream, first, aim, meter, None).await
             }

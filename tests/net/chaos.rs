@@ -47,6 +47,33 @@ fn an_origin_that_breaks_off_is_told_as_such() {
     }
 }
 
+/// A host that takes a connection and says nothing keeps nobody waiting but whoever came to it.
+#[test]
+fn an_origin_that_stalls_holds_up_nobody_else() {
+    let world = World::new();
+    let silent = server(|stream| {
+        std::thread::sleep(Duration::from_secs(3600));
+        drop(stream);
+    });
+    let script = format!(
+        r#"
+import threading, urllib.request
+def stall(number):
+    s = socket.create_connection(("api.test", {silent}), 60); held.append(s)
+    if number % 2: s.sendall(b"GET / HTTP/1.1\r\nHost: api.test:{silent}\r\n\r\n"); return
+    hello = ssl.MemoryBIO(); client = ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname="api.test")
+    try: client.do_handshake()
+    except ssl.SSLWantReadError: s.sendall(hello.read())
+held = []
+for number in range(40): stall(number)
+print(urllib.request.urlopen("http://api.test:{{http}}/after", timeout=60).read().decode().split()[1])
+print(urllib.request.urlopen("https://api.test:{{https}}/after", timeout=60).read().decode().split()[1], len(held))
+"#
+    );
+    let ran = world.python("net.get: {hosts: [\"api.test\"]}", &script);
+    assert_eq!(ran.stdout, "/after\n/after 40\n", "{ran:?}");
+}
+
 #[test]
 fn tls_that_is_none_is_refused() {
     let world = World::new();
