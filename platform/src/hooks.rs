@@ -1,4 +1,4 @@
-//! What only tests may switch: a lower Landlock level, closed namespaces.
+//! What only tests may switch: a lower Landlock level, closed namespaces, no packet filter.
 //!
 //! Answers for the one place where a test can make this machine look weaker than it is. Compiled only with
 //! the feature `test-hooks`.
@@ -22,4 +22,12 @@ pub(crate) fn rules_missing() -> bool {
 /// Whether to pretend that there is no bubblewrap, from `SBX_TEST_NO_BWRAP`.
 pub(crate) fn bwrap_missing() -> bool {
     std::env::var_os("SBX_TEST_NO_BWRAP").is_some()
+}
+
+/// These switches as an environment, for parts of ourselves that are started with an empty one.
+pub(crate) fn environment() -> Vec<std::ffi::CString> {
+    use std::os::unix::ffi::OsStrExt;
+    let switches = std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"SBX_TEST_"));
+    let words = switches.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+    words.filter_map(|word| std::ffi::CString::new(word).ok()).collect()
 }

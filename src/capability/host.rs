@@ -266,6 +266,9 @@ pub enum HostPattern {
     Below(Box<str>),
     /// One host.
     Exact(Host),
+    /// One host as far as a wildcard reaches it, which is not inside: what is left when a wildcard is narrowed to a name.
+    /// Nobody writes this.
+    Outside(Host),
 }
 
 impl HostPattern {
@@ -302,6 +305,7 @@ impl HostPattern {
             Self::Exact(exact) => exact == host,
             _ if host.is_inside() => false,
             Self::Any => true,
+            Self::Outside(exact) => exact == host,
             Self::Below(suffix) => match host {
                 Host::Name(name) => is_below(name, suffix),
                 Host::Ip(_) => false,
@@ -313,10 +317,10 @@ impl HostPattern {
     #[must_use]
     pub fn covers(&self, child: &Self) -> bool {
         match (self, child) {
-            (_, Self::Exact(host)) => self.matches(host),
+            (_, Self::Exact(host) | Self::Outside(host)) => self.matches(host),
             (Self::Any, Self::Any | Self::Below(_)) => true,
             (Self::Below(parent), Self::Below(child)) => is_below(child, parent),
-            (Self::Below(_) | Self::Exact(_), _) => false,
+            (Self::Below(_) | Self::Exact(_) | Self::Outside(_), _) => false,
         }
     }
 }
@@ -335,7 +339,7 @@ impl fmt::Display for HostPattern {
         match self {
             Self::Any => f.write_str("*"),
             Self::Below(suffix) => write!(f, "*.{suffix}"),
-            Self::Exact(host) => write!(f, "{host}"),
+            Self::Exact(host) | Self::Outside(host) => write!(f, "{host}"),
         }
     }
 }

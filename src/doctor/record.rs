@@ -71,7 +71,7 @@ fn wide_hosts(grant: &Grant) -> Risk {
             format!("{capability} on `*.{suffix}` covers names that anyone can register"),
             "name the hosts",
         )),
-        HostPattern::Below(_) | HostPattern::Exact(_) => None,
+        HostPattern::Below(_) | HostPattern::Exact(_) | HostPattern::Outside(_) => None,
     })
 }
 

@@ -50,9 +50,9 @@ pub(super) const DRAINING: Duration = Duration::from_secs(2);
 /// The buffer a direction starts with.
 pub(super) const SMALL_BUFFER: usize = 16 << 10;
 /// The buffer of a direction in which much flows.
-pub(super) const LARGE_BUFFER: usize = 256 << 10;
+pub(super) const LARGE_BUFFER: usize = 512 << 10;
 /// Large buffers at one time; other connections stay with small ones.
-pub(super) const LARGE_BUFFERS: usize = 64;
+pub(super) const LARGE_BUFFERS: usize = 32;
 /// Answers to how a host's port is held that are kept.
 pub(super) const HOLDS: usize = 1024;
 /// Certificates kept for inspected hosts.

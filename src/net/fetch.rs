@@ -7,11 +7,11 @@
 use super::authority::Authority;
 use super::bounds;
 use super::dial::{DialError, Outer};
-use super::gateway::{Settings, further_out};
 use super::http::{self, Answer, Route, Serving, host_line, read_answer};
 use super::report::Report;
 use super::secret::Secrets;
 use super::service::Service;
+use super::settings::{Settings, further_out};
 use crate::capability::Target;
 use crate::decide::Denial;
 use crate::policy::Policy;
@@ -96,7 +96,7 @@ impl Fetcher {
         let outer_proxy = further_out(&settings)?;
         let report = Report::new(authority.agent(), settings.sink);
         let secrets = Secrets(settings.secrets);
-        Ok(Self { service: Service::new(authority, report, secrets, outer_proxy, None, true) })
+        Ok(Self { service: Service::new(authority, report, secrets, outer_proxy, true) })
     }
 
     /// Makes a request and waits for its answer, unless `is_cancelled` says otherwise.
@@ -142,9 +142,10 @@ impl Service {
         })?;
         // Where the name leads is known only now.
         self.authority.request(&fetch.method, &fetch.path, target, judged).map_err(denied)?;
+        let meter = self.meter();
         let outer: Outer = if fetch.secure {
             let offered = [b"http/1.1".to_vec()];
-            let connecting = self.outer_tls.connect(&target.host, stream, &offered);
+            let connecting = self.outer_tls.connect(&target.host, stream, &offered, &meter);
             let timely = tokio::time::timeout(bounds::HANDSHAKE, connecting).await;
             Box::new(timely.map_err(|_| FetchError::TimedOut)??.0)
         } else {
@@ -152,7 +153,6 @@ impl Service {
         };
         let route = Route { target: target.clone(), aliases: Vec::new(), secure: fetch.secure, judged };
         let (ours, theirs) = tokio::io::duplex(PIPE);
-        let meter = self.meter();
         let serving = http::serve(self, theirs, Vec::new(), Serving::Fixed(route, Some(outer)), &meter);
         let answer = converse(fetch, ours, serving).await?;
         if answer.truncated {

@@ -4,30 +4,28 @@
 //! It leaves every decision to the authority.
 //! Invariant: without all four verbs nothing passes that was not read as a request.
 
+use super::ahead::Ahead;
 use super::authority::Hold;
 use super::bounds;
 use super::dial::{DialError, Duplex, Outer};
 use super::http::{self, Route, Serving};
-use super::prefixed::Prefixed;
-use super::relay::{Meter, both};
+use super::relay::Meter;
 use super::service::Service;
-use super::sniff::{Start, greeting, start};
+use super::sniff::{Start, start};
 use crate::capability::{Host, Target};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio_rustls::TlsAcceptor;
 
 /// The port on which nothing but TLS passes untouched.
 const HTTPS: u16 = 443;
-/// How long a client that began something that may be a request is waited for before bytes pass untouched.
-const UNDECIDED: Duration = Duration::from_secs(5);
+/// The port on which TLS is not expected.
+const HTTP: u16 = 80;
 
 /// How a connection ended, for the audit.
-type Ended = Result<&'static str, Refused>;
+pub(super) type Ended = Result<&'static str, Refused>;
 
 /// A connection that is refused: it is reset.
 #[derive(Debug)]
@@ -117,12 +115,18 @@ impl Service {
         if hold == Hold::Whole && self.dials && !opened && target.port != Some(HTTPS) {
             return self.carry_whole(stream, aim, meter).await;
         }
+        let inspected = hold == Hold::Part || opened;
+        if inspected && self.dials && target.port != Some(HTTP) && !self.outer_tls.is_ready() {
+            // What is trusted is read while the client prepares its greeting.
+            let service = self.clone();
+            tokio::spawn(async move { service.outer_tls.roots().await });
+        }
         let Some(client) = stream.as_mut() else { return Ok("nothing") };
         let mut first = Vec::new();
         let begun = self.first_word(client, &mut first).await?;
         let Some(client) = stream.take() else { return Ok("nothing") };
         match begun {
-            Start::Tls if hold == Hold::Whole && !opened => {
+            Start::Tls if !inspected => {
                 *stream = Some(client);
                 self.carry_tls_untouched(stream, first, aim, meter, None).await
             }
@@ -131,7 +135,7 @@ impl Service {
             Start::Http2 => {
                 let (outer, judged) = self.reach(target).await?;
                 let route = self.route(aim, false, judged);
-                http::serve_two(self, Prefixed::new(first, client), outer, route, meter).await?;
+                http::serve_two(self, Ahead::new(first, client, meter), outer, route, meter).await?;
                 Ok("http2")
             }
             Start::Other | Start::More => {
@@ -143,87 +147,7 @@ impl Service {
         }
     }
 
-    /// With all four verbs: dials at once, and looks at what the client says first, if it speaks first.
-    async fn carry_whole(&self, stream: &mut Option<TcpStream>, aim: &Aim, meter: &Meter) -> Ended {
-        let (mut outer, judged) = self.reach(&aim.target).await?;
-        let Some(client) = stream.as_mut() else { return Ok("nothing") };
-        let mut first = Vec::new();
-        let begun = loop {
-            let undecided = !first.is_empty();
-            let mut room = [0; 4096];
-            tokio::select! {
-                biased;
-                read = client.read(&mut room) => match read? {
-                    0 => break Start::Other,
-                    read => {
-                        first.extend(&room[..read]);
-                        match start(&first) {
-                            Start::More => {}
-                            begun => break begun,
-                        }
-                    }
-                },
-                ready = outer.readable() => { ready?; break Start::Other }
-                () = tokio::time::sleep(UNDECIDED), if undecided => break Start::Other,
-            }
-        };
-        match begun {
-            Start::Tls => self.carry_tls_untouched(stream, first, aim, meter, Some(outer)).await,
-            Start::Http1 => {
-                let Some(client) = stream.take() else { return Ok("nothing") };
-                self.carry_http(client, first, aim, meter, Some((outer, judged))).await
-            }
-            Start::Http2 | Start::Other | Start::More => {
-                outer.write_all(&first).await?;
-                meter.count(super::relay::Way::Out, first.len());
-                let Some(client) = stream.take() else { return Ok("nothing") };
-                both(client, outer, meter).await?;
-                Ok("untouched")
-            }
-        }
-    }
-
-    /// TLS that passes untouched once its greeting names the host it goes to.
-    async fn carry_tls_untouched(
-        &self,
-        stream: &mut Option<TcpStream>,
-        mut first: Vec<u8>,
-        aim: &Aim,
-        meter: &Meter,
-        outer: Option<TcpStream>,
-    ) -> Ended {
-        let Some(client) = stream.as_mut() else { return Ok("nothing") };
-        let said = timely(greeting(client, &mut first)).await?;
-        self.check_name(&said, aim)?;
-        let mut outer = match outer {
-            Some(outer) => outer,
-            None => self.reach(&aim.target).await?.0,
-        };
-        outer.write_all(&first).await?;
-        meter.count(super::relay::Way::Out, first.len());
-        let Some(client) = stream.take() else { return Ok("nothing") };
-        both(client, outer, meter).await?;
-        Ok("tls untouched")
-    }
-
-    /// A greeting must name the host its connection goes to; an address has no name to give.
-    fn check_name(&self, said: &super::sniff::Greeting, aim: &Aim) -> Result<(), Refused> {
-        let named = said.name.as_deref().map(Host::parse);
-        let fits = match (&named, &aim.target.host) {
-            (Some(Ok(named)), host) => named == host || aim.aliases.contains(named),
-            (None, Host::Ip(_)) => true,
-            (None, Host::Name(_)) => aim.aliases.iter().any(|alias| matches!(alias, Host::Ip(_))),
-            (Some(Err(_)), _) => false,
-        };
-        if fits {
-            return Ok(());
-        }
-        let why = "the TLS greeting does not name the host that the connection goes to";
-        self.report.malformed("connection", Some(&aim.target), why);
-        Err(Refused::Told)
-    }
-
-    async fn carry_http(
+    pub(super) async fn carry_http(
         &self,
         client: impl Duplex,
         first: Vec<u8>,
@@ -238,53 +162,7 @@ impl Service {
         Ok("http")
     }
 
-    /// Opens TLS, so that requests can be judged and secrets put in.
-    async fn inspect(
-        self: &Arc<Self>,
-        stream: &mut Option<TcpStream>,
-        mut client: TcpStream,
-        mut first: Vec<u8>,
-        aim: &Aim,
-        meter: &Arc<Meter>,
-    ) -> Ended {
-        let said = match timely(greeting(&mut client, &mut first)).await {
-            Ok(said) => said,
-            Err(error) => {
-                *stream = Some(client);
-                return Err(error.into());
-            }
-        };
-        let prepared = async {
-            self.check_name(&said, aim)?;
-            let issuer =
-                self.issuer.as_ref().ok_or_else(|| Refused::Failed(io::ErrorKind::Unsupported.into()))?;
-            // What is trusted is read while the other side is on its way.
-            let (reached, _) = tokio::join!(self.reach(&aim.target), self.outer_tls.roots());
-            let (outer, judged) = reached?;
-            let (outer, http2) =
-                timely(self.outer_tls.connect(&aim.target.host, outer, &said.protocols)).await?;
-            Ok::<_, Refused>((issuer.answer_for(&aim.target.host, http2)?, outer, http2, judged))
-        };
-        let (config, outer, http2, judged) = match prepared.await {
-            Ok(prepared) => prepared,
-            Err(refused) => {
-                *stream = Some(client);
-                return Err(refused);
-            }
-        };
-        let accepting = TlsAcceptor::from(config).accept(Prefixed::new(first, client));
-        let inner = timely(accepting).await?;
-        let route = self.route(aim, true, judged);
-        if http2 {
-            meter.while_alive(http::serve_two(self, inner, outer, route, meter)).await?;
-            return Ok("inspected http2");
-        }
-        let serving = Serving::Fixed(route, Some(Box::new(outer)));
-        meter.while_alive(http::serve(self, inner, Vec::new(), serving, meter)).await?;
-        Ok("inspected http")
-    }
-
-    fn route(&self, aim: &Aim, secure: bool, judged: Option<IpAddr>) -> Route {
+    pub(super) fn route(&self, aim: &Aim, secure: bool, judged: Option<IpAddr>) -> Route {
         Route { target: aim.target.clone(), aliases: aim.aliases.clone(), secure, judged }
     }
 
@@ -321,10 +199,4 @@ impl Service {
 /// Ends a connection so that the other side sees an error and not an end.
 pub(crate) fn reset(stream: TcpStream) {
     let _ = stream.set_zero_linger();
-}
-
-async fn timely<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    tokio::time::timeout(bounds::HANDSHAKE, work)
-        .await
-        .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }

@@ -1,12 +1,15 @@
 //! TLS to the outside, verified against what this machine trusts.
 
+use super::ahead::Ahead;
+use super::relay::Meter;
 use crate::capability::Host;
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
@@ -28,6 +31,8 @@ pub(crate) const BUNDLES: &[&str] = &[
 #[derive(Debug, Default)]
 pub(crate) struct OuterTls {
     base: OnceCell<Arc<RootCertStore>>,
+    /// One for each choice of protocols. They remember sessions, so that a host is asked for its certificates once.
+    configs: Mutex<HashMap<Vec<Vec<u8>>, Arc<ClientConfig>>>,
 }
 
 impl OuterTls {
@@ -39,6 +44,11 @@ impl OuterTls {
         self.base.get_or_init(read).await.clone()
     }
 
+    /// Whether that was done.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.base.initialized()
+    }
+
     /// A verified connection over a stream, offering those protocols of a greeting that can be judged; also
     /// whether HTTP/2 was chosen.
     pub(crate) async fn connect(
@@ -46,21 +56,36 @@ impl OuterTls {
         host: &Host,
         stream: TcpStream,
         offered: &[Vec<u8>],
-    ) -> io::Result<(TlsStream<TcpStream>, bool)> {
-        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(io::Error::other)?
-            .with_root_certificates(self.roots().await)
-            .with_no_client_auth();
+        meter: &Meter,
+    ) -> io::Result<(TlsStream<Ahead<TcpStream>>, bool)> {
         let known = [HTTP2, HTTP1].into_iter().filter(|known| offered.iter().any(|offer| offer == known));
-        config.alpn_protocols = known.map(<[u8]>::to_vec).collect();
+        let config = self.config(known.map(<[u8]>::to_vec).collect()).await?;
         let name = match host {
             Host::Name(name) => ServerName::try_from(name.to_string()).map_err(io::Error::other)?,
             Host::Ip(ip) => ServerName::from(*ip),
         };
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+        let stream = Ahead::new(Vec::new(), stream, meter);
+        let stream = TlsConnector::from(config).connect(name, stream).await?;
         let http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
         Ok((stream, http2))
+    }
+
+    /// How to ask for these protocols.
+    async fn config(&self, protocols: Vec<Vec<u8>>) -> io::Result<Arc<ClientConfig>> {
+        let roots = self.roots().await;
+        let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(config) = configs.get(&protocols) {
+            return Ok(config.clone());
+        }
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols.clone_from(&protocols);
+        let config = Arc::new(config);
+        configs.insert(protocols, config.clone());
+        Ok(config)
     }
 }
 

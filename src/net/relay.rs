@@ -5,12 +5,14 @@
 
 use super::bounds;
 use super::report::Passed;
+use std::future::poll_fn;
 use std::io;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// What passes on one connection.
@@ -95,30 +97,69 @@ impl Meter {
 pub(crate) struct Buffer {
     room: Vec<u8>,
     filled: u8,
+    large: Arc<Semaphore>,
     permit: Option<OwnedSemaphorePermit>,
+    /// What went wrong after bytes had come, which were given first.
+    failed: Option<io::Error>,
 }
 
 impl Buffer {
-    pub(crate) fn new() -> Self {
-        Self { room: vec![0; bounds::SMALL_BUFFER], filled: 0, permit: None }
+    /// A buffer that takes no room before it is used.
+    pub(crate) fn new(meter: &Meter) -> Self {
+        Self { room: Vec::new(), filled: 0, large: meter.large.clone(), permit: None, failed: None }
     }
 
-    /// Room to read into, at most `most` bytes.
-    pub(crate) fn room(&mut self, most: u64) -> &mut [u8] {
-        let most = usize::try_from(most).unwrap_or(usize::MAX).min(self.room.len());
-        &mut self.room[..most]
+    /// Reads what is there, at most `most` bytes, and waits for the first only; nothing at the end.
+    pub(crate) async fn read(&mut self, from: &mut (impl AsyncRead + Unpin), most: u64) -> io::Result<&[u8]> {
+        let read = poll_fn(|context| self.poll_fill(context, Pin::new(&mut *from), most)).await?;
+        Ok(&self.room[..read])
     }
 
-    /// Takes note of how much was read.
-    pub(crate) fn took(&mut self, bytes: usize, meter: &Meter) {
-        if bytes < self.room.len() || self.permit.is_some() {
-            self.filled = 0;
-            return;
+    /// The same without waiting: how many bytes are at the front now. A record of TLS comes at a time, and more of them
+    /// may have come already.
+    pub(crate) fn poll_fill(
+        &mut self,
+        context: &mut Context<'_>,
+        mut from: Pin<&mut (impl AsyncRead + ?Sized)>,
+        most: u64,
+    ) -> Poll<io::Result<usize>> {
+        if let Some(error) = self.failed.take() {
+            return Poll::Ready(Err(error));
         }
-        self.filled += 1;
-        if self.filled == 4 {
+        self.grow();
+        let most = usize::try_from(most).unwrap_or(usize::MAX).min(self.room.len());
+        let mut room = ReadBuf::new(&mut self.room[..most]);
+        loop {
+            let before = room.filled().len();
+            match from.as_mut().poll_read(context, &mut room) {
+                Poll::Ready(Ok(())) if room.filled().len() > before && room.remaining() > 0 => {}
+                Poll::Ready(Ok(())) => break,
+                Poll::Ready(Err(error)) if before == 0 => return Poll::Ready(Err(error)),
+                Poll::Ready(Err(error)) => {
+                    self.failed = Some(error);
+                    break;
+                }
+                Poll::Pending if before == 0 => return Poll::Pending,
+                Poll::Pending => break,
+            }
+        }
+        let read = room.filled().len();
+        self.filled = if read < self.room.len() { 0 } else { self.filled.saturating_add(1) };
+        Poll::Ready(Ok(read))
+    }
+
+    /// What was read last stands at the front of these.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.room
+    }
+
+    fn grow(&mut self) {
+        if self.room.is_empty() {
+            self.room = vec![0; bounds::SMALL_BUFFER];
+        }
+        if self.filled >= 4 && self.permit.is_none() {
             self.filled = 0;
-            self.permit = meter.large.clone().try_acquire_owned().ok();
+            self.permit = self.large.clone().try_acquire_owned().ok();
             if self.permit.is_some() {
                 self.room = vec![0; bounds::LARGE_BUFFER];
             }
@@ -133,18 +174,16 @@ pub(crate) async fn copy(
     way: Way,
     meter: &Meter,
 ) -> io::Result<()> {
-    let mut buffer = Buffer::new();
+    let mut buffer = Buffer::new(meter);
     loop {
-        let bytes = from.read(buffer.room(u64::MAX)).await?;
-        if bytes == 0 {
+        let bytes = buffer.read(from, u64::MAX).await?;
+        if bytes.is_empty() {
             meter.half_closed.store(true, Ordering::Relaxed);
             return to.shutdown().await;
         }
-        meter.count(way, bytes);
-        let filled = &buffer.room[..bytes];
-        to.write_all(filled).await?;
+        meter.count(way, bytes.len());
+        to.write_all(bytes).await?;
         to.flush().await?;
-        buffer.took(bytes, meter);
     }
 }
 
@@ -169,19 +208,56 @@ mod tests {
         Meter::new(Arc::new(Semaphore::new(large)))
     }
 
+    /// Reads as much as there is from something that never ends.
+    fn read(buffer: &mut Buffer, most: u64) -> usize {
+        let mut from = tokio::io::repeat(7);
+        let context = &mut Context::from_waker(std::task::Waker::noop());
+        match buffer.poll_fill(context, Pin::new(&mut from), most) {
+            Poll::Ready(Ok(read)) => read,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
     fn a_buffer_grows_only_while_there_is_room_for_large_ones() {
         let (poor, rich) = (meter(0), meter(1));
-        let (mut small, mut large) = (Buffer::new(), Buffer::new());
-        for _ in 0..8 {
-            small.took(bounds::SMALL_BUFFER, &poor);
-            large.took(bounds::SMALL_BUFFER, &rich);
+        let (mut small, mut large) = (Buffer::new(&poor), Buffer::new(&rich));
+        for _ in 0..4 {
+            assert_eq!(read(&mut small, u64::MAX), bounds::SMALL_BUFFER);
+            assert_eq!(read(&mut large, u64::MAX), bounds::SMALL_BUFFER);
         }
-        assert_eq!(small.room(u64::MAX).len(), bounds::SMALL_BUFFER);
-        assert_eq!(large.room(u64::MAX).len(), bounds::LARGE_BUFFER);
-        assert_eq!(large.room(10).len(), 10);
+        assert_eq!(read(&mut small, u64::MAX), bounds::SMALL_BUFFER);
+        assert_eq!(read(&mut large, u64::MAX), bounds::LARGE_BUFFER);
+        assert_eq!(read(&mut large, 10), 10);
         assert_eq!(rich.large.available_permits(), 0);
         drop(large);
         assert_eq!(rich.large.available_permits(), 1);
+    }
+
+    #[test]
+    fn an_error_after_bytes_is_told_after_them() {
+        struct Breaking(u8);
+        impl AsyncRead for Breaking {
+            fn poll_read(
+                mut self: Pin<&mut Self>,
+                _: &mut Context<'_>,
+                room: &mut ReadBuf<'_>,
+            ) -> Poll<io::Result<()>> {
+                self.0 += 1;
+                match self.0 {
+                    1 => room.put_slice(b"some"),
+                    2 => return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into())),
+                    _ => {}
+                }
+                Poll::Ready(Ok(()))
+            }
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (mut buffer, mut from) = (Buffer::new(&meter(0)), Breaking(0));
+            assert_eq!(buffer.read(&mut from, u64::MAX).await.unwrap(), b"some");
+            let error = buffer.read(&mut from, u64::MAX).await.unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+        });
     }
 }

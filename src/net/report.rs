@@ -42,6 +42,13 @@ struct Kept {
     left_out: u64,
 }
 
+/// What became of a question for a name, with the answer in a word.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Asked {
+    Allowed(&'static str),
+    Denied(&'static str),
+}
+
 /// How something ended that took time and carried bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Passed {
@@ -112,8 +119,14 @@ impl Report {
     }
 
     /// A name was asked for.
-    pub(crate) fn name(&self, name: &str, answer: &str) {
-        self.tell("name", json!({ "name": name, "answer": answer }));
+    pub(crate) fn name(&self, name: &str, decision: Asked, took: Duration) {
+        let (decision, answer) = match decision {
+            Asked::Allowed(answer) => ("allow", answer),
+            Asked::Denied(answer) => ("deny", answer),
+        };
+        let mut body = json!({ "decision": decision, "name": name, "answer": answer });
+        body["duration_ms"] = milliseconds(took);
+        self.tell("name", body);
     }
 
     /// A connection or request was refused.
@@ -199,7 +212,11 @@ impl Report {
 fn add_passed(body: &mut Value, passed: Passed) {
     body["sent"] = json!(passed.sent);
     body["received"] = json!(passed.received);
-    body["duration_ms"] = json!(u64::try_from(passed.took.as_millis()).unwrap_or(u64::MAX));
+    body["duration_ms"] = milliseconds(passed.took);
+}
+
+fn milliseconds(took: Duration) -> Value {
+    json!(u64::try_from(took.as_millis()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -222,7 +239,7 @@ mod tests {
         let sink = Arc::new(Count::default());
         let report = Report::new("a", sink.clone());
         for number in 0..50_000 {
-            report.name(&format!("n{number}.example"), "prohibited");
+            report.name(&format!("n{number}.example"), Asked::Denied("prohibited"), Duration::ZERO);
         }
         assert!(sink.0.load(Ordering::Relaxed) < 2 * bounds::EVENTS_AT_ONCE as usize);
         assert!(report.kept().left_out > 0);

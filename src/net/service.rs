@@ -9,7 +9,7 @@ use super::outer_tls::OuterTls;
 use super::relay::Meter;
 use super::report::Report;
 use super::secret::Secrets;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use tokio::sync::Semaphore;
 
 /// The parts that serving needs, shared by all connections.
@@ -22,8 +22,8 @@ pub(crate) struct Service {
     pub(crate) secrets: Secrets,
     pub(crate) outer_proxy: Option<OuterProxy>,
     pub(crate) outer_tls: OuterTls,
-    /// Who answers for inspected hosts; none where nothing is ever inspected.
-    pub(crate) issuer: Option<Arc<issuer::Authority>>,
+    /// Who answers for inspected hosts; never set where nothing is inspected.
+    pub(crate) issuer: OnceLock<issuer::Authority>,
     /// Whether what is allowed is also done.
     pub(crate) dials: bool,
     large: Arc<Semaphore>,
@@ -35,7 +35,6 @@ impl Service {
         report: Report,
         secrets: Secrets,
         outer_proxy: Option<OuterProxy>,
-        issuer: Option<Arc<issuer::Authority>>,
         dials: bool,
     ) -> Self {
         Self {
@@ -46,7 +45,7 @@ impl Service {
             secrets,
             outer_proxy,
             outer_tls: OuterTls::default(),
-            issuer,
+            issuer: OnceLock::new(),
             dials,
             large: Arc::new(Semaphore::new(bounds::LARGE_BUFFERS)),
         }

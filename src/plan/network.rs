@@ -82,7 +82,9 @@ fn loopback(pattern: &HostPattern) -> Vec<IpAddr> {
         HostPattern::Exact(Name::Name(name)) if &**name == "localhost" => {
             vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
         }
-        HostPattern::Exact(_) | HostPattern::Below(_) | HostPattern::Any => Vec::new(),
+        HostPattern::Exact(_) | HostPattern::Outside(_) | HostPattern::Below(_) | HostPattern::Any => {
+            Vec::new()
+        }
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) struct Index {
 #[derive(Clone, Debug, Default)]
 struct Hosts {
     exact: HashMap<Host, Vec<(GrantId, Option<u16>)>>,
+    outside: HashMap<Host, Vec<(GrantId, Option<u16>)>>,
     below: HashMap<Box<str>, Vec<(GrantId, Option<u16>)>>,
     any: Vec<(GrantId, Option<u16>)>,
 }
@@ -131,6 +132,9 @@ impl Index {
         if exact.is_some() || literal_only || host.is_inside() {
             return exact;
         }
+        if let Some(outside) = hosts.outside.get(host).and_then(|list| pick(list)) {
+            return Some(outside);
+        }
         let below = match host {
             Host::Name(name) => suffixes(name).find_map(|suffix| pick(hosts.below.get(suffix)?)),
             Host::Ip(_) => None,
@@ -159,6 +163,7 @@ impl Hosts {
             HostPattern::Any => self.any.push((id, port)),
             HostPattern::Below(suffix) => self.below.entry(suffix.clone()).or_default().push((id, port)),
             HostPattern::Exact(host) => self.exact.entry(host.clone()).or_default().push((id, port)),
+            HostPattern::Outside(host) => self.outside.entry(host.clone()).or_default().push((id, port)),
         }
     }
 }

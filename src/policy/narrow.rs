@@ -4,9 +4,9 @@
 //! Invariant: whatever the narrowed policy allows, the whole one allows.
 
 use super::attenuate::covers_grant;
-use super::grant::Grant;
+use super::grant::{Grant, PlacedScope};
 use super::resolve::{Policy, narrow_limits};
-use crate::capability::{Capability, Family, Scope, ScopeKey, Spec};
+use crate::capability::{Capability, Family, HostPattern, Scope, ScopeKey, Spec};
 use crate::manifest::{EnvRule, Limits};
 use std::path::Path;
 
@@ -99,7 +99,29 @@ impl Policy {
         roots.sort();
         roots.dedup();
         let placed = roots.into_iter().filter_map(|root| self.place_requirement(need, root).ok());
-        placed.filter(|part| !part.is_inert() && !part.clamped && covers_grant(self, part)).collect()
+        let held = placed.filter(|part| !part.is_inert() && !part.clamped && covers_grant(self, part));
+        held.map(|part| self.no_further_inside(part)).collect()
+    }
+
+    /// A name that is held by a wildcard only leads nowhere that the wildcard does not: not inside.
+    fn no_further_inside(&self, mut part: Grant) -> Grant {
+        let capability = part.capability();
+        if let PlacedScope::Net { hosts } = &mut part.scope {
+            for (pattern, port) in hosts {
+                let HostPattern::Exact(host) = pattern else { continue };
+                let named = self.held(capability).any(|grant| match &grant.scope {
+                    PlacedScope::Net { hosts } => {
+                        let fits = |held: &Option<u16>| held.is_none() || held == port;
+                        hosts.iter().any(|(held, held_port)| held.names(host) && fits(held_port))
+                    }
+                    _ => false,
+                });
+                if !named {
+                    *pattern = HostPattern::Outside(host.clone());
+                }
+            }
+        }
+        part
     }
 }
 
@@ -140,6 +162,27 @@ mod tests {
         }
         assert!(!left(&less, "proc.exec{in=/,patterns=[git log]}"));
         assert!(!less.holds(Capability::ProcEval));
+    }
+
+    #[test]
+    fn a_name_held_by_a_wildcard_leads_no_further_inside() {
+        let agent = policy(&["net.get{hosts=[*.x.example,b.x.example:80]}"]);
+        let hosts = ["a.x.example", "b.x.example:80", "b.x.example:81"].map(ToOwned::to_owned).to_vec();
+        let less = agent.narrowed(&Narrowing { hosts, ..Narrowing::default() });
+        let finds = |host: &str, port: u16, inside: bool| {
+            let host = crate::capability::Host::parse(host).unwrap();
+            less.index().find_host(Capability::NetGet, &host, Some(port), inside).is_some()
+        };
+        for (host, port, leads_inside) in
+            [("a.x.example", 80, false), ("b.x.example", 80, true), ("b.x.example", 81, false)]
+        {
+            assert!(finds(host, port, false), "{host}:{port}");
+            assert_eq!(finds(host, port, true), leads_inside, "{host}:{port}");
+        }
+        assert!(!finds("c.x.example", 80, false));
+        // What was narrowed once can be narrowed again.
+        let again = less.narrowed(&needs("net.get{hosts=[a.x.example]}"));
+        assert!(left(&again, "net.get{hosts=[a.x.example]}"));
     }
 
     #[test]

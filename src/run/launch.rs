@@ -158,7 +158,7 @@ fn apart(
     telling: &mut Telling<impl FnMut() -> io::Result<()>>,
     cancel: &Cancel,
 ) -> Result<Outcome, RunError> {
-    telling.begun().map_err(RunError::Audit)?;
+    telling.tell_once().map_err(RunError::Audit)?;
     let mut child = sbx_platform::spawn(plan, backend, [Pipe::New, Pipe::New, Pipe::Inherit], Some(telling))?;
     cancel.hold(child.leash());
     drop((child.stdin.take(), child.stdout.take()));
@@ -175,12 +175,20 @@ struct Telling<T> {
     network: Option<Network>,
 }
 
-impl<T: FnMut() -> io::Result<()>> Porter for Telling<T> {
-    fn begun(&mut self) -> io::Result<()> {
+impl<T: FnMut() -> io::Result<()>> Telling<T> {
+    /// Tells of the launch; what came of it is kept for the caller.
+    fn tell_once(&mut self) -> io::Result<()> {
         let told = (self.tell)();
         let answer = if told.is_ok() { Ok(()) } else { Err(io::ErrorKind::Other.into()) };
         self.told = Some(told);
         answer
+    }
+}
+
+impl<T: FnMut() -> io::Result<()>> Porter for Telling<T> {
+    fn begun(&mut self) -> io::Result<()> {
+        self.tell_once()?;
+        self.network.as_mut().map_or(Ok(()), Network::begun)
     }
 
     fn open(&mut self, doors: Doors) -> io::Result<()> {

@@ -9,7 +9,7 @@ use crate::net::{BUNDLES, Fetcher, Gateway, Settings};
 use crate::plan::Outlet;
 use crate::policy::Policy;
 use sbx_platform::door::{Doors, Porter, Way};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -30,11 +30,15 @@ pub struct Network {
 
 /// A file that is gone when this is.
 #[derive(Debug)]
-struct Bundle(PathBuf);
+struct Bundle {
+    path: PathBuf,
+    /// Until it is filled.
+    empty: Option<File>,
+}
 
 impl Drop for Bundle {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -46,13 +50,13 @@ impl Network {
         }
         let (settings, placeholders) = settings(policy, audit)?;
         let gateway = Gateway::new(policy, settings).map_err(RunError::Network)?;
-        let bundle = gateway.trust().map(write_bundle).transpose().map_err(RunError::Network)?;
+        let bundle = gateway.inspects().then(Bundle::new).transpose().map_err(RunError::Network)?;
         Ok(Some(Self { gateway, bundle, placeholders }))
     }
 
     /// What the plan must know.
     pub(super) fn outlet(&self) -> Outlet {
-        let bundle = self.bundle.as_ref().map(|bundle| bundle.0.clone());
+        let bundle = self.bundle.as_ref().map(|bundle| bundle.path.clone());
         Outlet::new(bundle, self.placeholders.clone())
     }
 
@@ -88,7 +92,16 @@ fn settings(policy: &Policy, audit: &Arc<dyn Sink>) -> Result<(Settings, Vec<(St
 }
 
 impl Porter for Network {
+    /// The plan names the file; what is in it is needed only when the command starts.
+    fn begun(&mut self) -> io::Result<()> {
+        match (&mut self.bundle, self.gateway.trust()?) {
+            (Some(bundle), Some(own)) => bundle.fill(own),
+            _ => Ok(()),
+        }
+    }
+
     fn open(&mut self, doors: Doors) -> io::Result<()> {
+        self.begun()?;
         match doors.way {
             // The view stands, and what it shows needs no name any more: nothing is left, however this ends.
             Way::Redirected | Way::PerPort => self.bundle = None,
@@ -125,30 +138,38 @@ fn sweep(dir: &Path) {
     }
 }
 
-/// Writes the certificates to trust inside: the launch's own authority, and those of the system.
-fn write_bundle(own: &str) -> io::Result<Bundle> {
-    let system = BUNDLES.iter().find_map(|path| std::fs::read(path).ok()).unwrap_or_default();
-    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
-    let dirs = runtime.into_iter().chain([std::env::temp_dir()]);
-    let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for dir in dirs {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        sweep(&dir);
-        let path = dir.join(format!("{BUNDLE}{}-{number}.pem", std::process::id()));
-        // Left behind by a launch that was killed and had the same number.
-        let _ = std::fs::remove_file(&path);
-        match OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path) {
-            Ok(mut file) => {
-                let path = std::fs::canonicalize(&path).unwrap_or(path);
-                let bundle = Bundle(path);
-                file.write_all(own.as_bytes())?;
-                file.write_all(&system)?;
-                return Ok(bundle);
+impl Bundle {
+    /// An empty one, where the caller alone can put files, or where everybody can.
+    fn new() -> io::Result<Self> {
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
+        let dirs = runtime.into_iter().chain([std::env::temp_dir()]);
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for dir in dirs {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = dir.join(format!("{BUNDLE}{}-{number}.pem", std::process::id()));
+            // Left behind by a launch that was killed and had the same number.
+            let _ = std::fs::remove_file(&path);
+            match OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path) {
+                Ok(file) => {
+                    let path = std::fs::canonicalize(&path).unwrap_or(path);
+                    return Ok(Self { path, empty: Some(file) });
+                }
+                Err(error) => last = error,
             }
-            Err(error) => last = error,
         }
+        Err(last)
     }
-    Err(last)
+
+    /// Writes the certificates to trust inside: the launch's own authority, and those of the system.
+    fn fill(&mut self, own: &str) -> io::Result<()> {
+        let Some(mut file) = self.empty.take() else { return Ok(()) };
+        file.write_all(own.as_bytes())?;
+        if let Some(mut system) = BUNDLES.iter().find_map(|path| File::open(path).ok()) {
+            io::copy(&mut system, &mut file)?;
+        }
+        self.path.parent().into_iter().for_each(sweep);
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -58,12 +58,12 @@ fn narrow(policy: &Policy, offer: &mut Offer) {
             (_, Some(port)) if !matches!(port, 443 | 80) => {
                 offer.notes.push(format!("{pattern}:{port} is left out: providers do not narrow by port"));
             }
-            (HostPattern::Exact(Host::Name(name)), _) => {
+            (HostPattern::Exact(Host::Name(name)) | HostPattern::Outside(Host::Name(name)), _) => {
                 offer.notes.push(format!("{name}: the provider may include its sub-domains"));
                 domains.push(name.to_string());
             }
             (HostPattern::Below(name), _) => domains.push(name.to_string()),
-            (HostPattern::Exact(Host::Ip(_)), _) | (HostPattern::Any, _) => {
+            (HostPattern::Exact(Host::Ip(_)) | HostPattern::Outside(Host::Ip(_)) | HostPattern::Any, _) => {
                 offer.notes.push(format!("{pattern} is left out: it is not a domain"));
             }
         }

@@ -63,7 +63,7 @@ fn decide_and_the_origin_agree() {
             let class = if *scheme == "https" { "HTTPSConnection" } else { "HTTPConnection" };
             let context = if *scheme == "https" { ", context=c" } else { "" };
             script += &format!(
-                "try:\n    h = http.client.{class}('{host}', {}, timeout=5{context}); h.request('{method}', '{mark}'); h.getresponse().read()\nexcept OSError: pass\n",
+                "try:\n    h = http.client.{class}('{host}', {}, timeout=40{context}); h.request('{method}', '{mark}'); h.getresponse().read()\nexcept OSError: pass\n",
                 origin.port()
             );
         }

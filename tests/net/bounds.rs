@@ -44,7 +44,7 @@ for child in range(8):
 for child in range(8): os.wait()
 print("made")
 import urllib.request
-print(urllib.request.urlopen("http://api.test:{http}/after", timeout=20).read().decode().split()[1])
+print(urllib.request.urlopen("http://api.test:{http}/after", timeout=60).read().decode().split()[1])
 "#,
             )
             .replace("ADDRESS", "socket.gethostbyname('api.test')"),

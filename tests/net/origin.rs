@@ -142,6 +142,7 @@ async fn answer(mut request: Request<Incoming>, log: Log) -> Response<Frames> {
     log.lock().unwrap().push(seen);
     match path.split(['?', '/']).nth(1) {
         Some("ticks") => Response::new(Frames::ticks(5)),
+        Some("steps") => Response::new(Frames { log: Some(log), ..Frames::ticks(5) }),
         Some("trailers") => Response::new(Frames::text(&said).trailer()),
         Some("big") => {
             let size = path.rsplit('/').next().and_then(|size| size.parse().ok()).unwrap_or(0);
@@ -158,6 +159,9 @@ pub(crate) struct Frames {
     zeros: u64,
     pause: Option<Duration>,
     waiting: Option<Pin<Box<tokio::time::Sleep>>>,
+    /// Where further requests are seen, if each frame waits for one more of them.
+    log: Option<Log>,
+    given: usize,
 }
 
 impl Frames {
@@ -196,6 +200,12 @@ impl Body for Frames {
                 return Poll::Pending;
             }
             self.waiting = None;
+            let steps = |log: &Log| log.lock().unwrap().iter().filter(|seen| seen.path == "/step").count();
+            if self.log.as_ref().is_some_and(|log| steps(log) <= self.given) && !self.frames.is_empty() {
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.given += 1;
         }
         if self.zeros > 0 {
             let size = self.zeros.min(256 << 10);

@@ -27,7 +27,7 @@ curl -s -x $p http://api.test:{http}/plain; curl -s -x $p {ca} https://api.test:
 fn the_proxy_judges_each_request() {
     let world = World::new();
     let grants = "net.get: {hosts: [\"api.test\"]}";
-    let script = "code() { curl -s -m 5 -o /dev/null -w '%{http_code} %{http_connect}\n' -x \"$@\"; }; S=socks5h://${SBX_PROXY#http://}; \
+    let script = "code() { curl -s -m 40 -o /dev/null -w '%{http_code} %{http_connect}\n' -x \"$@\"; }; S=socks5h://${SBX_PROXY#http://}; \
 code $SBX_PROXY http://api.test:{http}/; code $SBX_PROXY -d x http://api.test:{http}/; code $SBX_PROXY http://other.test:{http}/; \
 code $SBX_PROXY https://api.test:{https}/; code $SBX_PROXY -d x https://api.test:{https}/; code $SBX_PROXY https://other.test:{https}/; \
 code $S http://api.test:{http}/; code $S -d x http://api.test:{http}/; code $S http://other.test:{http}/";
@@ -45,16 +45,19 @@ fn odd_targets_are_refused_by_the_proxy() {
     let script = r#"
 for t in (b"127.0.0.2:{http}", b"[::ffff:127.0.0.2]:{http}", b"2130706434:{http}", b"0x7f000002:{http}", b"127.2:{http}", b"api.test\0.x:{http}",
           b"x@api.test:{http}", b"api.test", b"api.test:0", b"api.test:99999", b"evil.test:{http}", b"localhost:{http}"):
-    out = talk(PROXY, b"CONNECT " + t + b" HTTP/1.1\r\nHost: " + t + b"\r\n\r\n", 2)
+    out = talk(PROXY, b"CONNECT " + t + b" HTTP/1.1\r\nHost: " + t + b"\r\n\r\n", 20)
     if b" 200 " in out: print("tunnelled", t)
-    out = talk(PROXY, b"GET http://" + t + b"/ HTTP/1.1\r\nHost: api.test:{http}\r\nConnection: close\r\n\r\n", 2)
+    out = talk(PROXY, b"GET http://" + t + b"/ HTTP/1.1\r\nHost: api.test:{http}\r\nConnection: close\r\n\r\n", 20)
     if b" 200 " in out: print("passed", t)
 for t in (b"api.test:{http}", b"API.test.:{http}"):
-    show(talk(PROXY, b"GET http://" + t + b"/ HTTP/1.1\r\nHost: " + t + b"\r\nConnection: close\r\n\r\n", 2))
-show(talk(PROXY, b"GET http://api.test:{http}/ HTTP/1.1\r\nHost: other.test:{http}\r\nConnection: close\r\n\r\n", 2))
-show(talk(PROXY, b"GET / HTTP/1.1\r\nHost: api.test:{http}\r\nConnection: close\r\n\r\n", 2))
+    show(talk(PROXY, b"GET http://" + t + b"/ HTTP/1.1\r\nHost: " + t + b"\r\nConnection: close\r\n\r\n", 20))
+show(talk(PROXY, b"GET http://api.test:{http}/ HTTP/1.1\r\nHost: other.test:{http}\r\nConnection: close\r\n\r\n", 20))
+show(talk(PROXY, b"GET / HTTP/1.1\r\nHost: api.test:{http}\r\nConnection: close\r\n\r\n", 20))
 def socks(name, cmd=1):
-    return talk(PROXY, b"\5\1\0\5" + bytes([cmd]) + b"\0\3" + bytes([len(name)]) + name + struct.pack(">H", {http}), 2)[:4]
+    s = socket.create_connection(PROXY, 30); s.settimeout(30); out = b""
+    s.sendall(b"\5\1\0\5" + bytes([cmd]) + b"\0\3" + bytes([len(name)]) + name + struct.pack(">H", {http}))
+    while len(out) < 4: out += s.recv(4 - len(out)) or b"<end>"
+    return out
 print(socks(b"api.test"), socks(b"api.test", 2), socks(b"evil.test"), socks(b"evil.test\0api.test"))
 "#;
     let ran = world.python(&all("\"api.test:$HTTP\""), script);
@@ -117,7 +120,7 @@ fn a_proxy_further_out_is_used_when_configured() {
         .variable("NO_PROXY", "direct.test");
     world.write("home/.config/sbx/config.yml", "proxy: environment\n");
     let grants = "net.get: {hosts: [\"api.test\", \"direct.test\"]}";
-    let ran = world.run(grants, "curl -s http://api.test:{http}/a; curl -s https://api.test:{https}/b; curl -s -m 5 -o /dev/null -w '%{http_code}\n' http://direct.test:{http}/c; env | grep -c pw@");
+    let ran = world.run(grants, "curl -s http://api.test:{http}/a; curl -s https://api.test:{https}/b; curl -s -m 40 -o /dev/null -w '%{http_code}\n' http://direct.test:{http}/c; env | grep -c pw@");
     let _ = (outer.kill(), outer.wait());
     assert_eq!(
         ran.stdout,

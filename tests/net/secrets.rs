@@ -1,6 +1,6 @@
 //! Secrets that never enter a fence.
 
-use crate::world::World;
+use crate::world::{World, awaited};
 
 const GRANTS: &str = "net.get: {hosts: [\"*.test\"]}";
 const VALUE: &str = "s3cr3t-v4lue-0123456789";
@@ -42,9 +42,11 @@ curl -s -H \"Authorization: token $API_TOKEN\" http://api.test:{{http}}/5; echo 
 fn whoever_holds_a_secret_leaves_no_image_of_its_memory() {
     let world = World::new().variable("API_TOKEN", VALUE);
     let section = "env:\n  API_TOKEN: {inject: {host: api.test, header: Authorization}}";
-    let running = world.start(GRANTS, section, "sleep 1", &[]);
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    let script = "touch started; until [ -e seen ]; do sleep 0.05; done";
+    let running = world.start(GRANTS, section, script, &[]);
+    awaited("the command starts", || world.path("ws/started").exists());
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", running.id())).unwrap();
+    world.write("ws/seen", "");
     running.finish();
     let line = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
     assert_eq!(line.split_whitespace().nth(4), Some("1"), "{line}");

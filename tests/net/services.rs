@@ -1,7 +1,7 @@
 //! Services of this machine reached from inside, and ports of a fence reached from outside.
 
 use crate::origin::{Origin, Speaks};
-use crate::world::World;
+use crate::world::{World, awaited, free_port};
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn a_service_of_this_machine_is_reached_by_literal_grant_only() {
         let [own, other] =
             [Origin::start("127.0.0.1", Speaks::Http), Origin::start("127.0.0.1", Speaks::Http)];
         let script = format!(
-            "for h in 127.0.0.1 localhost; do for p in {} {}; do curl -s -m 5 -o /dev/null -w \"$h %{{http_code}}\\n\" --noproxy '*' http://$h:$p/; done; done",
+            "for h in 127.0.0.1 localhost; do for p in {} {}; do curl -s -m 40 -o /dev/null -w \"$h %{{http_code}}\\n\" --noproxy '*' http://$h:$p/; done; done",
             own.port(),
             other.port()
         );
@@ -51,7 +51,7 @@ fn a_server_that_speaks_first_is_heard() {
             .map(|verb| format!("net.{verb}: {{hosts: [\"api.test:{port}\"]}}"))
             .join("\n");
         let script = format!(
-            "s = socket.create_connection((\"api.test\", {port}), 5); s.settimeout(5); print(s.recv(100)); s.sendall(b\"abc\"); print(s.recv(100)); \
+            "s = socket.create_connection((\"api.test\", {port}), 30); s.settimeout(30); print(s.recv(100)); s.sendall(b\"abc\"); print(s.recv(100)); \
 s.shutdown(1); print(s.recv(100))"
         );
         let ran = world.python(&grants, &script);
@@ -61,32 +61,25 @@ s.shutdown(1); print(s.recv(100))"
     }
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
 #[test]
 fn a_listed_port_is_published_on_this_machine() {
     for backend in ["native", "bwrap", "landlock"] {
         let world = World::new().backend(backend);
-        let port = free_port();
+        let port = free_port("127.0.0.1");
         let script = format!("cd /usr/share && python3 -m http.server {port} --bind 127.0.0.1 2>&1");
         let running = world.start(
             "fs.read: {in: /usr/share}",
-            &format!("listen: [{port}]\nlimits: {{wall: 20s}}"),
+            &format!("listen: [{port}]\nlimits: {{wall: 90s}}"),
             &script,
             &[],
         );
         let mut answer = String::new();
-        for _ in 0..100 {
-            std::thread::sleep(Duration::from_millis(50));
-            let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { continue };
-            let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+        awaited("the port is published", || {
+            let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)) else { return false };
+            let _ = stream.set_read_timeout(Some(Duration::from_secs(20)));
             let _ = stream.write_all(b"GET / HTTP/1.0\r\n\r\n");
-            if stream.read_to_string(&mut answer).is_ok() && !answer.is_empty() {
-                break;
-            }
-        }
+            stream.read_to_string(&mut answer).is_ok() && !answer.is_empty()
+        });
         running.kill();
         assert!(answer.starts_with("HTTP/1.0 200"), "{backend} {answer}");
     }

@@ -68,15 +68,15 @@ show(out)
 fn a_body_where_none_belongs_needs_every_verb() {
     let world = World::new();
     let script = "for v in --http1.1 --http2; do for m in GET OPTIONS; do \
-curl -s -m 5 -o /dev/null $v -X $m -d 'DELETE /x HTTP/1.1' -w '%{http_code} ' http://api.test:{http}/x; \
-curl -s -m 5 -o /dev/null $v -X $m -d x -w '%{http_code} ' https://api.test:{https}/x; done; done";
+curl -s -m 40 -o /dev/null $v -X $m -d 'DELETE /x HTTP/1.1' -w '%{http_code} ' http://api.test:{http}/x; \
+curl -s -m 40 -o /dev/null $v -X $m -d x -w '%{http_code} ' https://api.test:{https}/x; done; done";
     let verbs = ["net.get", "net.post", "net.put", "net.delete"];
     let grants = |count| {
         verbs[..count].iter().map(|verb| format!("{verb}: {{hosts: [api.test]}}\n")).collect::<String>()
     };
     assert_eq!(world.run(grants(3).trim_end(), script).stdout, "403 ".repeat(8));
     assert_eq!((world.http.take().len(), world.https.take().len()), (0, 0));
-    let plain = "curl -s -m 5 -o /dev/null -X GET -d x -w '%{http_code}' http://api.test:{http}/x";
+    let plain = "curl -s -m 40 -o /dev/null -X GET -d x -w '%{http_code}' http://api.test:{http}/x";
     assert_eq!(world.run(grants(4).trim_end(), plain).stdout, "200");
 }
 
@@ -85,7 +85,7 @@ curl -s -m 5 -o /dev/null $v -X $m -d x -w '%{http_code} ' https://api.test:{htt
 fn what_git_does_not_send_is_no_reading() {
     let world = World::new();
     let script = "for t in application/x-git-upload-pack-request text/plain; do \
-curl -s -m 5 -o /dev/null -H \"Content-Type: $t\" -d x -w '%{http_code} ' http://api.test:{http}/r/git-upload-pack; done";
+curl -s -m 40 -o /dev/null -H \"Content-Type: $t\" -d x -w '%{http_code} ' http://api.test:{http}/r/git-upload-pack; done";
     assert_eq!(world.run("net.get: {hosts: [api.test]}", script).stdout, "200 403 ");
     assert_eq!(world.http.take().len(), 1);
 }

@@ -15,7 +15,7 @@ fn requests_over_tls_need_their_verbs() {
         let world = World::new().backend(backend);
         for version in ["--http1.1", "--http2"] {
             let script = format!(
-                "for m in GET POST PUT DELETE; do curl -s -m 5 -o out {version} -X $m -w \"$m %{{http_code}} %{{http_version}}\\n\" \
+                "for m in GET POST PUT DELETE; do curl -s -m 40 -o out {version} -X $m -w \"$m %{{http_code}} %{{http_version}}\\n\" \
 https://api.test:{{https}}/x; done; grep code out"
             );
             let ran = world.run(READ, &script);
@@ -36,7 +36,7 @@ https://api.test:{{https}}/x; done; grep code out"
 fn an_inspected_host_is_verified_outside() {
     let world = World::new();
     world.write("ws/origin.pem", "");
-    let ran = world.run(READ, "curl -s -m 5 https://api.test:{https}/x; echo $?");
+    let ran = world.run(READ, "curl -s -m 40 https://api.test:{https}/x; echo $?");
     assert_ne!(ran.stdout, "0\n", "{ran:?}");
     assert!(world.https.take().is_empty());
 }
@@ -55,7 +55,7 @@ fn greeting(world: &World, grants: &str, name: &str) -> Ran {
         r#"
 c = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE
 try:
-    s = c.wrap_socket(socket.create_connection(("api.test", {{https}}), 5), server_hostname={name})
+    s = c.wrap_socket(socket.create_connection(("api.test", {{https}}), 30), server_hostname={name})
     s.sendall(b"GET /x HTTP/1.1\r\nHost: api.test:{{https}}\r\nConnection: close\r\n\r\n"); show(s.recv(4096))
 except OSError as error: print(type(error).__name__)
 "#
@@ -83,7 +83,7 @@ fn host_and_authority_are_those_of_the_connection() {
     let grants = "net.get: {hosts: [\"api.test:$HTTPS\", \"other.test:$HTTPS\"]}";
     for version in ["--http1.1", "--http2"] {
         let script = format!(
-            "curl -s -m 5 {version} -o /dev/null -w '%{{http_code}}\n' -H 'Host: other.test:{{https}}' https://api.test:{{https}}/x"
+            "curl -s -m 40 {version} -o /dev/null -w '%{{http_code}}\n' -H 'Host: other.test:{{https}}' https://api.test:{{https}}/x"
         );
         let ran = world.run(grants, &script);
         assert_eq!(ran.stdout, "421\n", "{version} {ran:?}");
@@ -119,7 +119,7 @@ fn a_websocket_passes_when_inspected() {
     let world = World::new();
     let script = r#"
 c = ssl.create_default_context()
-s = c.wrap_socket(socket.create_connection(("api.test", {https}), 5), server_hostname="api.test")
+s = c.wrap_socket(socket.create_connection(("api.test", {https}), 30), server_hostname="api.test")
 s.sendall(b"GET /ws HTTP/1.1\r\nHost: api.test:{https}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 head = s.recv(4096); show(head)
 if b" 101 " in head: s.sendall(b"ping"); print(s.recv(100).decode())

@@ -155,6 +155,24 @@ impl Drop for World {
     }
 }
 
+/// A port of an address of this machine that nobody listens on, and that the system gives to nobody by itself.
+pub(crate) fn free_port(address: &str) -> u16 {
+    let first = 10_000 + std::process::id() % 10_000;
+    let number = u32::try_from(NEXT.fetch_add(1, Ordering::Relaxed)).unwrap();
+    let mut ports =
+        (0..2000).map(|step| u16::try_from(10_000 + (first + number * 7 + step) % 20_000).unwrap());
+    ports.find(|port| std::net::TcpListener::bind((address, *port)).is_ok()).expect("a free port")
+}
+
+/// Waits for something that comes in its own time, but not forever.
+pub(crate) fn awaited(what: &str, mut is_there: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_there() {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{what}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
 /// A launch under way.
 pub(crate) struct Running(std::process::Child);
 
@@ -182,8 +200,8 @@ impl Running {
 const HELPERS: &str = r#"
 import os, socket, ssl, struct, sys, time, urllib.parse
 P = urllib.parse.urlparse(os.environ["SBX_PROXY"]); PROXY = (P.hostname, P.port)
-def talk(address, data, wait=3):
-    s = socket.create_connection(address, 5); s.settimeout(wait)
+def talk(address, data, wait=30):
+    s = socket.create_connection(address, 30); s.settimeout(wait)
     out = b""
     try:
         s.sendall(data)

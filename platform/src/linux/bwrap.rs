@@ -221,13 +221,14 @@ pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], door: &Door) -> Result<Sta
     ];
     let argv: Vec<CString> = argv.iter().filter_map(|word| CString::new(word.as_bytes()).ok()).collect();
     let program = c_path(&bwrap).map_err(wrap)?;
+    let environment = environment();
     match process::fork_into(0, door.birthplace()).map_err(wrap)? {
         Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours, kit: None }),
         Fork::Child => {
             drop(ours);
             let mut kept = vec![&arguments, &text, &own, &theirs];
             kept.extend(&options.files);
-            let error = become_bwrap(&program, &argv, &stdio, &kept, &plan.pass_fds, door);
+            let error = become_bwrap(&program, [&argv, &environment], &stdio, &kept, &plan.pass_fds, door);
             let errno = crate::linux::sys::number(&error);
             let failure = SetupFailure { step: Step::Helper, object: bwrap.display().to_string(), errno };
             let _ = socket::send(theirs.as_fd(), &Message::Failed(failure).encode(), None);
@@ -236,10 +237,18 @@ pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], door: &Door) -> Result<Sta
     }
 }
 
+/// What bubblewrap and our stage are told of the caller's environment: nothing, but for the switches of tests.
+fn environment() -> Vec<CString> {
+    #[cfg(feature = "test-hooks")]
+    return crate::hooks::environment();
+    #[cfg(not(feature = "test-hooks"))]
+    Vec::new()
+}
+
 /// Returns only if something failed.
 fn become_bwrap(
     program: &CStr,
-    argv: &[CString],
+    [argv, environment]: [&[CString]; 2],
     stdio: &[OwnedFd; 3],
     kept: &[&OwnedFd],
     pass: &[RawFd],
@@ -257,10 +266,12 @@ fn become_bwrap(
     if let Err(error) = arrange() {
         return error;
     }
-    let mut pointers: Vec<*const libc::c_char> = argv.iter().map(|word| word.as_ptr()).collect();
-    pointers.push(std::ptr::null());
-    let none = [std::ptr::null::<libc::c_char>()];
+    let pointers = |words: &[CString]| {
+        let words = words.iter().map(|word| word.as_ptr());
+        words.chain([std::ptr::null()]).collect::<Vec<*const libc::c_char>>()
+    };
+    let (argv, environment) = (pointers(argv), pointers(environment));
     // SAFETY: both vectors are null-terminated and their strings NUL-terminated; all live until the call succeeds.
-    unsafe { libc::execve(program.as_ptr(), pointers.as_ptr(), none.as_ptr()) };
+    unsafe { libc::execve(program.as_ptr(), argv.as_ptr(), environment.as_ptr()) };
     io::Error::last_os_error()
 }

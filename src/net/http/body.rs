@@ -8,7 +8,7 @@ use super::wire::Wire;
 use crate::net::bounds;
 use crate::net::relay::{Buffer, Meter, Way};
 use std::io;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 /// A body on its way.
 #[derive(Debug)]
@@ -70,20 +70,18 @@ impl Passing {
     {
         let first = self.ready(from)?;
         write(to, &first, self.way, meter).await?;
-        let mut buffer = Buffer::new();
+        let mut buffer = Buffer::new(meter);
         while !self.is_done() {
             // No more is read than belongs to the body, where that is known.
             let most = if let Rest::Length(length) = self.rest { length } else { u64::MAX };
-            let room = buffer.room(most);
-            let read = from.stream.read(room).await?;
-            if read == 0 {
+            let read = buffer.read(&mut from.stream, most).await?;
+            if read.is_empty() {
                 let whole = matches!(self.rest, Rest::All);
                 return if whole { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
             }
-            let here = self.part(&room[..read])?;
-            write(to, &room[..here], self.way, meter).await?;
-            from.give_back(&room[here..read]);
-            buffer.took(read, meter);
+            let (here, rest) = read.split_at(self.part(read)?);
+            write(to, here, self.way, meter).await?;
+            from.give_back(rest);
         }
         Ok(())
     }

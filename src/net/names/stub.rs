@@ -9,9 +9,10 @@ use super::{Resolver, Table, Trouble, is_synthetic};
 use crate::capability::{Address, Host, Target};
 use crate::net::authority::Authority;
 use crate::net::bounds;
-use crate::net::report::Report;
+use crate::net::report::{Asked, Report};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -118,11 +119,13 @@ impl Stub {
             let asked = host.map(|host| self.authority.hold(&Target { host, port: None }, None));
             match asked {
                 Some(Err(denial)) => self.report.refused("name", &denial),
-                Some(Ok(_)) | None => self.report.name(&question.name, "prohibited"),
+                Some(Ok(_)) | None => {
+                    self.report.name(&question.name, Asked::Denied("prohibited"), Duration::ZERO)
+                }
             }
             return Some(Answer::Prohibited);
         }
-        self.looked_up_elsewhere.then(|| self.found(question))
+        self.looked_up_elsewhere.then(|| self.found(question, Duration::ZERO))
     }
 
     fn name_of(&self, question: &Question) -> Answer {
@@ -139,30 +142,33 @@ impl Stub {
     /// Looks a granted name up; one that leads inside only, and is not named literally, is not for this asker.
     async fn look_up(&self, question: &Question) -> Answer {
         let Ok(host) = Host::parse(&question.name) else { return Answer::NoSuchName };
-        match self.resolver.find(&host).await {
+        let begun = Instant::now();
+        let found = self.resolver.find(&host).await;
+        let tell = |asked: Asked| self.report.name(&question.name, asked, begun.elapsed());
+        match found {
             Ok(found) => {
                 let public = found.iter().any(|found| found.reach == Address::Public);
                 if !public && !self.authority.names(&host) {
-                    self.report.name(&question.name, "leads inside");
+                    tell(Asked::Denied("leads inside"));
                     return Answer::Prohibited;
                 }
-                self.found(question)
+                self.found(question, begun.elapsed())
             }
             Err(Trouble::NoSuchName) => {
-                self.report.name(&question.name, "no such name");
+                tell(Asked::Allowed("no such name"));
                 Answer::NoSuchName
             }
             Err(Trouble::Failed) => {
-                self.report.name(&question.name, "could not be looked up");
+                tell(Asked::Allowed("could not be looked up"));
                 Answer::Failed
             }
         }
     }
 
-    fn found(&self, question: &Question) -> Answer {
+    fn found(&self, question: &Question, took: Duration) -> Answer {
         match question.kind {
             Kind::A | Kind::Any => {
-                self.report.name(&question.name, "allowed");
+                self.report.name(&question.name, Asked::Allowed("allowed"), took);
                 let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
                 Answer::V4(table.address_of(&question.name))
             }

@@ -90,7 +90,7 @@ pub(super) const CASES: [Case; 27] = [
     case(
         "own-server",
         "echo matrix-ok > word; python3 -u -m http.server --bind 127.0.0.1 0 > said 2>&1 & \
-         for i in $(seq 100); do grep -q port said && break; sleep 0.05; done; \
+         for i in $(seq 600); do grep -q port said && break; sleep 0.05; done; \
          curl -sS --noproxy '*' http://127.0.0.1:$(sed 's/.*port \\([0-9]*\\).*/\\1/;q' said)/word; kill $!",
     ),
 ];

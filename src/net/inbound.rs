@@ -1,0 +1,39 @@
+//! Ports of the command that are published on this machine.
+//!
+//! Answers for listening on the machine's own address and for carrying what comes. Which ports are published is said by
+//! the record.
+//! Invariant: nothing is listened on but the loopback address.
+
+use super::relay::both;
+use super::service::Service;
+use crate::capability::{Host, Target};
+use sbx_platform::door::Inward;
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
+use tokio::net::TcpStream;
+
+/// Listens on this machine's own address for a port of the command.
+pub(super) fn publish(port: u16) -> io::Result<TcpListener> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| {
+        io::Error::new(error.kind(), format!("port {port} of this machine cannot be listened on: {error}"))
+    })
+}
+
+impl Service {
+    /// Carries a connection from this machine to a port inside.
+    pub(super) async fn let_in(&self, stream: TcpStream, inward: Arc<dyn Inward>, port: u16) {
+        let connected = tokio::task::spawn_blocking(move || inward.connect(port)).await;
+        let Ok(Ok(inner)) = connected else { return super::flow::reset(stream) };
+        if inner.set_nonblocking(true).is_err() {
+            return;
+        }
+        let Ok(inner) = TcpStream::from_std(inner) else { return };
+        let _ = (stream.set_nodelay(true), inner.set_nodelay(true));
+        let meter = self.meter();
+        let ended = both(inner, stream, &meter).await;
+        let host = Host::Ip(Ipv4Addr::LOCALHOST.into());
+        let end = ended.map_or_else(|error| error.kind().to_string(), |()| "closed".to_owned());
+        self.report.connection(&Target { host, port: Some(port) }, "published", meter.passed(), &end);
+    }
+}

@@ -1,0 +1,87 @@
+//! Connections whose bytes pass untouched, because all four verbs are held.
+//!
+//! Answers for seeing that they are what they are allowed to be before they pass. It leaves requests of HTTP, which are
+//! read even so, to the flow.
+//! Invariant: TLS passes only when its greeting names the host it goes to.
+
+use super::flow::{Aim, Ended};
+use super::inspect::timely;
+use super::relay::{Meter, Way, both};
+use super::service::Service;
+use super::sniff::{Start, greeting, start};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// How long a client that began something that may be a request is waited for before bytes pass untouched.
+const UNDECIDED: Duration = Duration::from_secs(5);
+
+impl Service {
+    /// With all four verbs: dials at once, and looks at what the client says first, if it speaks first.
+    pub(super) async fn carry_whole(
+        &self,
+        stream: &mut Option<TcpStream>,
+        aim: &Aim,
+        meter: &Meter,
+    ) -> Ended {
+        let (mut outer, judged) = self.reach(&aim.target).await?;
+        let Some(client) = stream.as_mut() else { return Ok("nothing") };
+        let mut first = Vec::new();
+        let begun = loop {
+            let undecided = !first.is_empty();
+            let mut room = [0; 4096];
+            tokio::select! {
+                biased;
+                read = client.read(&mut room) => match read? {
+                    0 => break Start::Other,
+                    read => {
+                        first.extend(&room[..read]);
+                        match start(&first) {
+                            Start::More => {}
+                            begun => break begun,
+                        }
+                    }
+                },
+                ready = outer.readable() => { ready?; break Start::Other }
+                () = tokio::time::sleep(UNDECIDED), if undecided => break Start::Other,
+            }
+        };
+        match begun {
+            Start::Tls => self.carry_tls_untouched(stream, first, aim, meter, Some(outer)).await,
+            Start::Http1 => {
+                let Some(client) = stream.take() else { return Ok("nothing") };
+                self.carry_http(client, first, aim, meter, Some((outer, judged))).await
+            }
+            Start::Http2 | Start::Other | Start::More => {
+                outer.write_all(&first).await?;
+                meter.count(Way::Out, first.len());
+                let Some(client) = stream.take() else { return Ok("nothing") };
+                both(client, outer, meter).await?;
+                Ok("untouched")
+            }
+        }
+    }
+
+    /// TLS that passes untouched once its greeting names the host it goes to.
+    pub(super) async fn carry_tls_untouched(
+        &self,
+        stream: &mut Option<TcpStream>,
+        mut first: Vec<u8>,
+        aim: &Aim,
+        meter: &Meter,
+        outer: Option<TcpStream>,
+    ) -> Ended {
+        let Some(client) = stream.as_mut() else { return Ok("nothing") };
+        let said = timely(greeting(client, &mut first)).await?;
+        self.check_name(&said, aim)?;
+        let mut outer = match outer {
+            Some(outer) => outer,
+            None => self.reach(&aim.target).await?.0,
+        };
+        outer.write_all(&first).await?;
+        meter.count(Way::Out, first.len());
+        let Some(client) = stream.take() else { return Ok("nothing") };
+        both(client, outer, meter).await?;
+        Ok("tls untouched")
+    }
+}
