@@ -167,7 +167,8 @@ fn add(ruleset: &OwnedFd, level: u32, path: &Path, rights: Rights) -> io::Result
         other => other?,
     };
     let mut allowed = translate(rights) & known(level);
-    if fd::stat(target.as_raw_fd())?.st_mode & libc::S_IFMT != libc::S_IFDIR {
+    // Rights that a file has too need no look at what it is.
+    if allowed & !ON_FILES != 0 && fd::stat(target.as_raw_fd())?.st_mode & libc::S_IFMT != libc::S_IFDIR {
         allowed &= ON_FILES;
     }
     if allowed == 0 {

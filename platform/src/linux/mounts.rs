@@ -23,6 +23,8 @@ use crate::report::{SetupFailure, Step};
 const ROOT_SIZE: &CStr = c"16777216";
 /// Shared memory when the plan names no size.
 pub(crate) const SHARED_MEMORY: u64 = 64 << 20;
+/// Descriptors that are closed together.
+const AT_ONCE: usize = 64;
 /// Bytes that may be changed in a place that is copied.
 const COPIES_SIZE: &CStr = c"4294967296";
 /// Where changes are kept while the view is built; afterwards they have no name.
@@ -62,6 +64,8 @@ struct View<'p> {
     covered: BTreeSet<PathBuf>,
     real_root: bool,
     detached: bool,
+    /// What has been put in its place and needs no descriptor any more.
+    put: Vec<OwnedFd>,
 }
 
 /// Builds the view and makes it the root of this mount namespace.
@@ -81,6 +85,7 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
         covered: BTreeSet::new(),
         real_root,
         detached: sources.detached,
+        put: Vec::with_capacity(AT_ONCE),
     };
     let mut devices = sources.devices.iter();
     for (number, (op, source)) in plan.mounts.iter().zip(&sources.binds).enumerate() {
@@ -92,7 +97,9 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
         }
     }
     mount::set_attributes(view.root.as_fd(), RDONLY, false).map_err(at_root)?;
-    mount::pivot(view.root.as_fd()).map_err(|error| failure(Step::Pivot, Path::new("/"), &error))
+    mount::pivot(view.root.as_fd()).map_err(|error| failure(Step::Pivot, Path::new("/"), &error))?;
+    fd::close_all(view.put);
+    Ok(())
 }
 
 pub(super) fn failure(step: Step, path: &Path, error: &io::Error) -> SetupFailure {
@@ -141,14 +148,24 @@ impl View<'_> {
     }
 
     /// Gives `source` the attributes `bits` and puts it at `point`.
-    fn put(&self, source: &OwnedFd, point: &Point, bits: u64) -> io::Result<()> {
+    fn put(&mut self, source: &OwnedFd, point: &Point, bits: u64) -> io::Result<()> {
         if self.detached {
             mount::set_attributes(source.as_fd(), bits, true)?;
             return self.attach(source, point);
         }
         let tree = mount::clone_tree(source.as_fd(), c"")?;
         mount::set_attributes(tree.as_fd(), bits, true)?;
-        self.attach(&tree, point)
+        self.attach(&tree, point)?;
+        self.has_put(tree);
+        Ok(())
+    }
+
+    /// Remembers what needs no descriptor any more; a few at once are closed more cheaply than one by one.
+    fn has_put(&mut self, tree: OwnedFd) {
+        if self.put.len() == AT_ONCE {
+            fd::close_all(self.put.drain(..));
+        }
+        self.put.push(tree);
     }
 
     fn attach(&self, tree: &OwnedFd, point: &Point) -> io::Result<()> {
@@ -201,12 +218,13 @@ impl View<'_> {
         self.covered.insert(dest.to_owned());
     }
 
-    fn protect(&self, shield: &Shield, source: &OwnedFd) -> io::Result<()> {
+    fn protect(&mut self, shield: &Shield, source: &OwnedFd) -> io::Result<()> {
         let Some(MountOp::Bind { code, .. }) = self.plan.mounts.get(shield.place) else {
             return Err(errno(libc::EINVAL));
         };
         let bits = NOSUID | NODEV | access_bits(shield.access) | code_bits(*code);
-        self.put(source, &Point::Held(self.find(&shield.dest)?), bits)
+        let point = Point::Held(self.find(&shield.dest)?);
+        self.put(source, &point, bits)
     }
 
     fn tmpfs(&mut self, dest: &Path, size: u64, mode: u32, code: Code) -> io::Result<()> {
@@ -244,15 +262,22 @@ impl View<'_> {
             };
             mount::set_attributes(cover.as_fd(), RDONLY | NOSUID | NODEV | NOEXEC, true)?;
             mount::attach_at(cover.as_fd(), tree.as_fd(), name)?;
+            self.has_put(cover);
         }
         let nothing = fd::open(fd::cwd(), c"/dev/null", libc::O_PATH | libc::O_NOFOLLOW, 0)?;
+        let mut cover = None;
         for name in PROC_SECRETS {
-            let cover = mount::clone_tree(nothing.as_fd(), c"")?;
-            match mount::attach_at(cover.as_fd(), tree.as_fd(), name) {
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
-                other => other?,
+            let over = match cover.take() {
+                Some(unused) => unused,
+                None => mount::clone_tree(nothing.as_fd(), c"")?,
+            };
+            match mount::attach_at(over.as_fd(), tree.as_fd(), name) {
+                Ok(()) => self.has_put(over),
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => cover = Some(over),
+                Err(error) => return Err(error),
             }
         }
+        cover.into_iter().chain([tree, nothing]).for_each(|done| self.has_put(done));
         Ok(())
     }
 

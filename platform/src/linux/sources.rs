@@ -70,6 +70,12 @@ impl Sources {
         }
         Ok(Self { binds, devices, protected, detached: opener == Opener::Outer })
     }
+
+    /// Lets go of all of them, which is cheaper than one by one.
+    pub(crate) fn close(self) {
+        let shields = self.protected.into_iter().map(|(_, source)| source);
+        fd::close_all(self.binds.into_iter().flatten().chain(self.devices).chain(shields));
+    }
 }
 
 /// Opens `path` as a place, refusing symbolic links anywhere in it.

@@ -5,7 +5,7 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use libc::{c_int, c_long, c_uint};
 
@@ -70,6 +70,17 @@ pub(crate) fn open(start: BorrowedFd<'_>, path: &CStr, flags: c_int, mode: u32) 
 pub(crate) fn close_range(first: RawFd, last: c_uint) -> io::Result<()> {
     // SAFETY: the caller owns or has given up every descriptor in the range; only this process is concerned.
     check(unsafe { libc::syscall(libc::SYS_close_range, first as c_uint, last, 0) }).map(drop)
+}
+
+/// Closes descriptors, as many at once as follow each other.
+pub(crate) fn close_all(fds: impl IntoIterator<Item = OwnedFd>) {
+    let mut raw: Vec<RawFd> = fds.into_iter().map(IntoRawFd::into_raw_fd).collect();
+    raw.sort_unstable();
+    for run in raw.chunk_by(|one, next| one + 1 == *next) {
+        if let [first, .., last] | [first @ last] = run {
+            let _ = close_range(*first, last.unsigned_abs());
+        }
+    }
 }
 
 /// Marks every descriptor from `first` on to be closed by `execve`.
