@@ -5,10 +5,8 @@
 //! Invariant: mount points are only ever made on file systems made here, so nothing appears on the host, and
 //! no symbolic link is followed on either side.
 
-use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::io;
-use std::ops::Bound;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +14,7 @@ use crate::linux::sources::{self, Shield, Sources};
 use crate::linux::sys::fd::{self, BENEATH, NO_SYMLINKS};
 use crate::linux::sys::mount::{self, NODEV, NOEXEC, NOSUID, RDONLY};
 use crate::linux::sys::{c_path, errno};
+use crate::path::within;
 use crate::plan::{Access, Code, MountOp, Plan};
 use crate::report::{SetupFailure, Step};
 
@@ -59,9 +58,9 @@ struct View<'p> {
     /// Devices numbers of file systems made here: the only ones on which a mount point may be created.
     own: Vec<u64>,
     /// Directories made here, and not covered since by something of the host.
-    made: BTreeSet<PathBuf>,
+    made: Vec<PathBuf>,
     /// Where something of the host was put: what lies there and below is not ours.
-    covered: BTreeSet<PathBuf>,
+    covered: Vec<PathBuf>,
     real_root: bool,
     detached: bool,
     /// What has been put in its place and needs no descriptor any more.
@@ -81,8 +80,8 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
         plan,
         root,
         own,
-        made: BTreeSet::from([PathBuf::from("/")]),
-        covered: BTreeSet::new(),
+        made: vec![PathBuf::from("/")],
+        covered: Vec::new(),
         real_root,
         detached: sources.detached,
         put: Vec::with_capacity(AT_ONCE),
@@ -208,14 +207,8 @@ impl View<'_> {
 
     /// Forgets what was made at `dest` and below.
     fn cover(&mut self, dest: &Path) {
-        let from_here = (Bound::Included(dest), Bound::Unbounded);
-        while let Some(below) =
-            self.made.range::<Path, _>(from_here).next().filter(|made| made.starts_with(dest))
-        {
-            let below = below.clone();
-            self.made.remove(&below);
-        }
-        self.covered.insert(dest.to_owned());
+        self.made.retain(|made| !within(made, dest));
+        self.covered.push(dest.to_owned());
     }
 
     fn protect(&mut self, shield: &Shield, source: &OwnedFd) -> io::Result<()> {
@@ -311,10 +304,12 @@ impl View<'_> {
 
     /// Makes `dest` if its place is one of ours throughout; whether it was so.
     fn make_dir(&mut self, dest: &Path) -> io::Result<bool> {
-        if self.made.contains(dest) {
+        // By letter: what is written otherwise is looked up, and then found.
+        let same = |known: &PathBuf| known.as_os_str() == dest.as_os_str();
+        if self.made.iter().any(same) {
             return Ok(true);
         }
-        if self.covered.contains(dest) {
+        if self.covered.iter().any(same) {
             return Ok(false);
         }
         let Some(parent) = dest.parent() else { return Ok(false) };
@@ -323,7 +318,7 @@ impl View<'_> {
         }
         match mount::make_dir(self.root.as_fd(), &c_path(below_root(dest))?, 0o755) {
             Ok(()) => {
-                self.made.insert(dest.to_owned());
+                self.made.push(dest.to_owned());
                 Ok(true)
             }
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),
