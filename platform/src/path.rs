@@ -58,11 +58,34 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     follow(path).map(|(_, end)| end)
 }
 
+/// Where a path leads, every link followed; it must exist.
+///
+/// # Errors
+/// The file system's own.
+pub fn real(path: &Path) -> io::Result<PathBuf> {
+    if is_straight(path) { Ok(normalize(path)) } else { std::fs::canonicalize(path) }
+}
+
+/// Whether a path is known to exist and to have no link in it. One question to the kernel, in place of one for each
+/// part; where it is not answered, the parts are looked at.
+fn is_straight(path: &Path) -> bool {
+    #[cfg(target_os = "linux")]
+    return path.is_absolute() && crate::linux::is_straight(path);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = path;
+        false
+    }
+}
+
 /// The same, with every symbolic link on the way, each where it really lies.
 ///
 /// # Errors
 /// As [`resolve`].
 pub fn follow(path: &Path) -> io::Result<(Vec<PathBuf>, PathBuf)> {
+    if is_straight(path) {
+        return Ok((Vec::new(), normalize(path)));
+    }
     let mut pending: Vec<OsString> = parts_reversed(path);
     let mut done = PathBuf::from("/");
     let mut links = Vec::new();

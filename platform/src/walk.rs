@@ -212,6 +212,16 @@ impl Dir {
     }
 }
 
+/// The names in a directory, links on the way to it followed, as long as `wanted` takes them.
+///
+/// # Errors
+/// What the kernel said.
+pub fn names(directory: &Path, wanted: impl FnMut(OsString) -> bool) -> io::Result<()> {
+    let path = CString::new(directory.as_os_str().as_bytes())?;
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    list(open_at(libc::AT_FDCWD, &path, flags, 0)?, wanted)
+}
+
 /// Whether something was not reached because a link stood in the way.
 #[must_use]
 pub fn met_a_link(error: &io::Error) -> bool {
@@ -292,16 +302,19 @@ fn kind(mode: u32) -> Kind {
 fn list(dir: OwnedFd, mut wanted: impl FnMut(OsString) -> bool) -> io::Result<()> {
     /// Before the name: number, offset, record length, kind.
     const HEAD: usize = 19;
-    let mut room = vec![0_u8; 32 << 10];
+    // Not filled with anything first: mostly little of it is used.
+    let mut room: Vec<u8> = Vec::with_capacity(32 << 10);
     loop {
-        // SAFETY: the kernel writes at most `room.len()` bytes into `room`; the descriptor is held.
-        let read =
-            unsafe { libc::syscall(libc::SYS_getdents64, dir.as_raw_fd(), room.as_mut_ptr(), room.len()) };
+        let most = room.capacity();
+        // SAFETY: the kernel writes at most `most` bytes, for which there is room; the descriptor is held.
+        let read = unsafe { libc::syscall(libc::SYS_getdents64, dir.as_raw_fd(), room.as_mut_ptr(), most) };
         let read = usize::try_from(read).map_err(|_| io::Error::last_os_error())?;
         if read == 0 {
             return Ok(());
         }
-        let mut rest = &room[..read.min(room.len())];
+        // SAFETY: the kernel has written that many bytes, and no more than there is room for.
+        unsafe { room.set_len(read.min(most)) };
+        let mut rest = room.as_slice();
         while rest.len() > HEAD {
             let length = usize::from(u16::from_ne_bytes([rest[16], rest[17]]));
             let Some(entry) = rest.get(..length).filter(|entry| entry.len() > HEAD) else { break };

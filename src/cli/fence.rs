@@ -21,7 +21,7 @@ pub(super) struct Who {
     pub(super) backend: Option<String>,
     /// Do without a guarantee, by name; may be repeated.
     #[arg(long = "allow-degraded", value_name = "NAME", value_delimiter = ',')]
-    allow_degraded: Vec<String>,
+    pub(super) allow_degraded: Vec<String>,
 }
 
 impl Who {

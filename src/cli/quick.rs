@@ -38,6 +38,11 @@ pub(super) fn read(args: impl Iterator<Item = OsString>) -> Option<Cli> {
                 set(&mut fence.who.backend, plain(args.next())?)?;
                 continue;
             }
+            "--allow-degraded" if fence.who.allow_degraded.is_empty() => {
+                let names = plain(args.next())?;
+                fence.who.allow_degraded = names.split(',').map(str::to_owned).collect();
+                continue;
+            }
             "--explain" => &mut fence.explain,
             "--tty" | "-t" => &mut fence.tty,
             "--json" => &mut json,
@@ -100,7 +105,7 @@ mod tests {
     use clap::Parser;
     use proptest::prelude::*;
 
-    const WORDS: [&str; 22] = [
+    const WORDS: [&str; 25] = [
         "exec",
         "eval",
         "shell",
@@ -115,6 +120,9 @@ mod tests {
         "--project",
         "--backend",
         "native",
+        "--allow-degraded",
+        "terminals",
+        "terminals,fs-hidden,",
         "--explain",
         "--tty",
         "-t",
@@ -137,6 +145,7 @@ mod tests {
         for usual in [
             &["exec", "--agent", "scout", "--", "rg", "--pre", "x"][..],
             &["exec", "-a", "scout", "--backend", "native", "rg", "x"],
+            &["exec", "-a", "scout", "--allow-degraded", "terminals,fs-hidden", "--", "rg"],
             &["--json", "exec", "--agent", "scout", "--in", "/w", "--", "rg"],
             &["eval", "--agent", "scout", "--explain", "ls | wc"],
             &["shell", "--agent", "scout", "-t"],

@@ -143,8 +143,8 @@ fn project_dirs(facts: &Facts) -> impl Iterator<Item = PathBuf> {
 
 fn from_file(path: &Path, shelf: Shelf, facts: &Facts) -> Result<AgentSource, FindError> {
     let source = read_source(path)?;
-    let real =
-        std::fs::canonicalize(path).map_err(|source| LoadError::Read { path: path.to_path_buf(), source })?;
+    let real = sbx_platform::path::real(path)
+        .map_err(|source| LoadError::Read { path: path.to_path_buf(), source })?;
     // Naming the file does not make a project's record the user's own.
     let project = project_of_record(&real).or_else(|| project_of_record(path));
     let shelf = if project.is_some() { Shelf::Project } else { shelf };

@@ -61,10 +61,12 @@ pub(crate) fn read_bounded(path: &Path, most: usize) -> Result<Source, LoadError
         return Err(not_a_file());
     }
     let file = File::open(path).map_err(read)?;
-    if !file.metadata().map_err(read)?.is_file() {
+    let opened = file.metadata().map_err(read)?;
+    if !opened.is_file() {
         return Err(not_a_file());
     }
-    let mut bytes = Vec::new();
+    // Room for all of it at once, and for finding that this is all.
+    let mut bytes = Vec::with_capacity(usize::try_from(opened.len()).unwrap_or(most).min(most) + 1);
     file.take(most as u64 + 1).read_to_end(&mut bytes).map_err(read)?;
     if bytes.len() > most {
         return Err(LoadError::TooLarge { path: path.to_path_buf(), most });

@@ -45,7 +45,8 @@ pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<Pa
 
 /// Files that stand elsewhere for the user's own records, tools and rules, where they lie in a writable place.
 fn lent(config_dir: &Path, places: &Places, host: &dyn Host) -> Vec<PathBuf> {
-    if places.iter().all(|(path, _)| !places.is_writable(path)) {
+    // Where there is no such directory there is nothing in it.
+    if places.iter().all(|(path, _)| !places.is_writable(path)) || host.kind(config_dir).is_none() {
         return Vec::new();
     }
     let dirs = ["agents", "tools", "risk"].map(|name| config_dir.join(name));

@@ -31,22 +31,26 @@ impl Host for Live {
     }
 
     fn real(&self, path: &Path) -> Option<PathBuf> {
-        std::fs::canonicalize(path).ok()
+        sbx_platform::path::real(path).ok()
     }
 
     fn names(&self, directory: &Path) -> Vec<OsString> {
-        let entries = std::fs::read_dir(directory).into_iter().flatten();
-        entries.filter_map(|entry| entry.ok().map(|entry| entry.file_name())).collect()
+        let mut names = Vec::new();
+        // What was read before an error counts.
+        let _ = sbx_platform::walk::names(directory, |name| {
+            names.push(name);
+            true
+        });
+        names
     }
 
     fn few_names(&self, directory: &Path) -> Option<Vec<OsString>> {
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(directory).ok()? {
-            if names.len() == FEW {
-                return None;
-            }
-            names.push(entry.ok()?.file_name());
-        }
+        let listed = sbx_platform::walk::names(directory, |name| {
+            names.push(name);
+            names.len() <= FEW
+        });
+        listed.ok().filter(|()| names.len() <= FEW)?;
         Some(names)
     }
 

@@ -23,6 +23,7 @@ use crate::linux::stage::Stage;
 use crate::linux::supervise::Started;
 use crate::linux::sys::process::{self, Fork};
 use crate::linux::sys::{c_path, fd, socket};
+use crate::path::within;
 use crate::plan::{Gateway, MountOp, Network, Place, Plan, Rights};
 use crate::report::{SetupFailure, Step};
 
@@ -48,11 +49,11 @@ pub(crate) fn translate(plan: &Plan) -> Result<(Plan, Scratch), PlatformError> {
             MountOp::Bind { source, dest, .. } => shown.push((dest.clone(), Some(source.clone()))),
             MountOp::Tmpfs { dest, .. } => {
                 // Rights add up along a path, so nothing below a place that is shown can be hidden.
-                if let Some((above, _)) = shown.iter().find(|(above, _)| dest.starts_with(above)) {
+                if let Some((above, _)) = shown.iter().find(|(above, _)| within(dest, above)) {
                     let reason = format!("landlock cannot hide {} below {}", dest.display(), above.display());
                     return Err(PlatformError::NoBackend { reason });
                 }
-                let wanted = plan.env.iter().any(|(_, value)| Path::new(value).starts_with(dest));
+                let wanted = plan.env.iter().any(|(_, value)| within(Path::new(value), dest));
                 let dir = wanted.then(|| scratch.add()).transpose().map_err(wrap)?;
                 shown.push((dest.clone(), dir));
             }
@@ -92,7 +93,8 @@ fn network_variables(plan: &Plan) -> Vec<(&'static str, String)> {
 
 /// What stands for `path`: `None` if nothing inside covers it, `Some(None)` if what covers it has no stand-in.
 fn stand_in(path: &Path, shown: &[Shown]) -> Option<Option<PathBuf>> {
-    shown.iter().rev().find_map(|(dest, source)| {
+    let covers = |(dest, _): &&Shown| within(path, dest);
+    shown.iter().rev().find(covers).and_then(|(dest, source)| {
         let below = path.strip_prefix(dest).ok()?;
         let join =
             |source: &PathBuf| if below.as_os_str().is_empty() { source.clone() } else { source.join(below) };
@@ -105,7 +107,7 @@ fn on_host(place: &Place, shown: &[Shown]) -> Vec<Place> {
     if let Some(covering) = stand_in(&place.path, shown) {
         return covering.map(|path| Place { path, rights: place.rights }).into_iter().collect();
     }
-    let below = shown.iter().filter(|(dest, _)| dest.starts_with(&place.path));
+    let below = shown.iter().filter(|(dest, _)| within(dest, &place.path));
     let paths = below.filter_map(|(_, source)| source.clone());
     paths.map(|path| Place { path, rights: place.rights }).collect()
 }

@@ -120,7 +120,8 @@ pub(crate) fn restrict(level: u32, places: &[Place], tcp: Tcp) -> Result<(), Set
     let root = Path::new("/");
     let ruleset = create(level, tcp).map_err(|error| fail(root, &error))?;
     for (index, place) in places.iter().enumerate() {
-        let same = |other: &&Place| other.path == place.path;
+        // By letter: a place that is written in two ways gets two rules, which add up.
+        let same = |other: &&Place| other.path.as_os_str() == place.path.as_os_str();
         if places[..index].iter().any(|other| same(&other)) {
             continue;
         }
@@ -167,7 +168,8 @@ fn add(ruleset: &OwnedFd, level: u32, path: &Path, rights: Rights) -> io::Result
         other => other?,
     };
     let mut allowed = translate(rights) & known(level);
-    if fd::stat(target.as_raw_fd())?.st_mode & libc::S_IFMT != libc::S_IFDIR {
+    // Rights that a file has too need no look at what it is.
+    if allowed & !ON_FILES != 0 && fd::stat(target.as_raw_fd())?.st_mode & libc::S_IFMT != libc::S_IFDIR {
         allowed &= ON_FILES;
     }
     if allowed == 0 {

@@ -24,12 +24,16 @@ pub(crate) mod seccomp;
 mod sources;
 pub(crate) mod spawn;
 mod stage;
+#[cfg(all(target_arch = "x86_64", target_env = "musl"))]
+mod start;
 mod supervise;
 pub(crate) mod sys;
 mod telling;
 mod terminal;
 mod trace;
 
+use std::ffi::CString;
+use std::path::Path;
 use std::time::Instant;
 
 use crate::backend::{Backend, Enforcement};
@@ -43,7 +47,7 @@ use crate::linux::scratch::Scratch;
 use crate::linux::spawn::Ties;
 use crate::linux::stage::{Stage, Surroundings};
 use crate::linux::supervise::Finished;
-use crate::linux::sys::{process, signal};
+use crate::linux::sys::{c_path, fd, process, signal};
 use crate::plan::{Network, Plan};
 use crate::report::{End, Limit, Outcome, Step};
 
@@ -242,6 +246,12 @@ fn outcome(finished: Finished, group: Option<&Group>, begun: Instant, enforcemen
         stderr: collected.next().unwrap_or_default(),
         acts: finished.acts,
     }
+}
+
+/// Whether `path` can be opened without following a link anywhere in it.
+pub(crate) fn is_straight(path: &Path) -> bool {
+    let open = |path: CString| fd::open2(fd::cwd(), &path, libc::O_PATH, 0, fd::NO_SYMLINKS);
+    c_path(path).and_then(open).is_ok()
 }
 
 /// A fence is built by copying this process, which is only sound while it has one thread.

@@ -5,10 +5,8 @@
 //! Invariant: mount points are only ever made on file systems made here, so nothing appears on the host, and
 //! no symbolic link is followed on either side.
 
-use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::io;
-use std::ops::Bound;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -16,6 +14,7 @@ use crate::linux::sources::{self, Shield, Sources};
 use crate::linux::sys::fd::{self, BENEATH, NO_SYMLINKS};
 use crate::linux::sys::mount::{self, NODEV, NOEXEC, NOSUID, RDONLY};
 use crate::linux::sys::{c_path, errno};
+use crate::path::within;
 use crate::plan::{Access, Code, MountOp, Plan};
 use crate::report::{SetupFailure, Step};
 
@@ -23,6 +22,8 @@ use crate::report::{SetupFailure, Step};
 const ROOT_SIZE: &CStr = c"16777216";
 /// Shared memory when the plan names no size.
 pub(crate) const SHARED_MEMORY: u64 = 64 << 20;
+/// Descriptors that are closed together.
+const AT_ONCE: usize = 64;
 /// Bytes that may be changed in a place that is copied.
 const COPIES_SIZE: &CStr = c"4294967296";
 /// Where changes are kept while the view is built; afterwards they have no name.
@@ -57,11 +58,13 @@ struct View<'p> {
     /// Devices numbers of file systems made here: the only ones on which a mount point may be created.
     own: Vec<u64>,
     /// Directories made here, and not covered since by something of the host.
-    made: BTreeSet<PathBuf>,
+    made: Vec<PathBuf>,
     /// Where something of the host was put: what lies there and below is not ours.
-    covered: BTreeSet<PathBuf>,
+    covered: Vec<PathBuf>,
     real_root: bool,
     detached: bool,
+    /// What has been put in its place and needs no descriptor any more.
+    put: Vec<OwnedFd>,
 }
 
 /// Builds the view and makes it the root of this mount namespace.
@@ -77,10 +80,11 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
         plan,
         root,
         own,
-        made: BTreeSet::from([PathBuf::from("/")]),
-        covered: BTreeSet::new(),
+        made: vec![PathBuf::from("/")],
+        covered: Vec::new(),
         real_root,
         detached: sources.detached,
+        put: Vec::with_capacity(AT_ONCE),
     };
     let mut devices = sources.devices.iter();
     for (number, (op, source)) in plan.mounts.iter().zip(&sources.binds).enumerate() {
@@ -92,7 +96,9 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
         }
     }
     mount::set_attributes(view.root.as_fd(), RDONLY, false).map_err(at_root)?;
-    mount::pivot(view.root.as_fd()).map_err(|error| failure(Step::Pivot, Path::new("/"), &error))
+    mount::pivot(view.root.as_fd()).map_err(|error| failure(Step::Pivot, Path::new("/"), &error))?;
+    fd::close_all(view.put);
+    Ok(())
 }
 
 pub(super) fn failure(step: Step, path: &Path, error: &io::Error) -> SetupFailure {
@@ -141,14 +147,24 @@ impl View<'_> {
     }
 
     /// Gives `source` the attributes `bits` and puts it at `point`.
-    fn put(&self, source: &OwnedFd, point: &Point, bits: u64) -> io::Result<()> {
+    fn put(&mut self, source: &OwnedFd, point: &Point, bits: u64) -> io::Result<()> {
         if self.detached {
             mount::set_attributes(source.as_fd(), bits, true)?;
             return self.attach(source, point);
         }
         let tree = mount::clone_tree(source.as_fd(), c"")?;
         mount::set_attributes(tree.as_fd(), bits, true)?;
-        self.attach(&tree, point)
+        self.attach(&tree, point)?;
+        self.has_put(tree);
+        Ok(())
+    }
+
+    /// Remembers what needs no descriptor any more; a few at once are closed more cheaply than one by one.
+    fn has_put(&mut self, tree: OwnedFd) {
+        if self.put.len() == AT_ONCE {
+            fd::close_all(self.put.drain(..));
+        }
+        self.put.push(tree);
     }
 
     fn attach(&self, tree: &OwnedFd, point: &Point) -> io::Result<()> {
@@ -191,22 +207,17 @@ impl View<'_> {
 
     /// Forgets what was made at `dest` and below.
     fn cover(&mut self, dest: &Path) {
-        let from_here = (Bound::Included(dest), Bound::Unbounded);
-        while let Some(below) =
-            self.made.range::<Path, _>(from_here).next().filter(|made| made.starts_with(dest))
-        {
-            let below = below.clone();
-            self.made.remove(&below);
-        }
-        self.covered.insert(dest.to_owned());
+        self.made.retain(|made| !within(made, dest));
+        self.covered.push(dest.to_owned());
     }
 
-    fn protect(&self, shield: &Shield, source: &OwnedFd) -> io::Result<()> {
+    fn protect(&mut self, shield: &Shield, source: &OwnedFd) -> io::Result<()> {
         let Some(MountOp::Bind { code, .. }) = self.plan.mounts.get(shield.place) else {
             return Err(errno(libc::EINVAL));
         };
         let bits = NOSUID | NODEV | access_bits(shield.access) | code_bits(*code);
-        self.put(source, &Point::Held(self.find(&shield.dest)?), bits)
+        let point = Point::Held(self.find(&shield.dest)?);
+        self.put(source, &point, bits)
     }
 
     fn tmpfs(&mut self, dest: &Path, size: u64, mode: u32, code: Code) -> io::Result<()> {
@@ -244,15 +255,22 @@ impl View<'_> {
             };
             mount::set_attributes(cover.as_fd(), RDONLY | NOSUID | NODEV | NOEXEC, true)?;
             mount::attach_at(cover.as_fd(), tree.as_fd(), name)?;
+            self.has_put(cover);
         }
         let nothing = fd::open(fd::cwd(), c"/dev/null", libc::O_PATH | libc::O_NOFOLLOW, 0)?;
+        let mut cover = None;
         for name in PROC_SECRETS {
-            let cover = mount::clone_tree(nothing.as_fd(), c"")?;
-            match mount::attach_at(cover.as_fd(), tree.as_fd(), name) {
-                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
-                other => other?,
+            let over = match cover.take() {
+                Some(unused) => unused,
+                None => mount::clone_tree(nothing.as_fd(), c"")?,
+            };
+            match mount::attach_at(over.as_fd(), tree.as_fd(), name) {
+                Ok(()) => self.has_put(over),
+                Err(error) if error.raw_os_error() == Some(libc::ENOENT) => cover = Some(over),
+                Err(error) => return Err(error),
             }
         }
+        cover.into_iter().chain([tree, nothing]).for_each(|done| self.has_put(done));
         Ok(())
     }
 
@@ -286,10 +304,12 @@ impl View<'_> {
 
     /// Makes `dest` if its place is one of ours throughout; whether it was so.
     fn make_dir(&mut self, dest: &Path) -> io::Result<bool> {
-        if self.made.contains(dest) {
+        // By letter: what is written otherwise is looked up, and then found.
+        let same = |known: &PathBuf| known.as_os_str() == dest.as_os_str();
+        if self.made.iter().any(same) {
             return Ok(true);
         }
-        if self.covered.contains(dest) {
+        if self.covered.iter().any(same) {
             return Ok(false);
         }
         let Some(parent) = dest.parent() else { return Ok(false) };
@@ -298,7 +318,7 @@ impl View<'_> {
         }
         match mount::make_dir(self.root.as_fd(), &c_path(below_root(dest))?, 0o755) {
             Ok(()) => {
-                self.made.insert(dest.to_owned());
+                self.made.push(dest.to_owned());
                 Ok(true)
             }
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => Ok(false),

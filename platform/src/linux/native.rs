@@ -41,7 +41,12 @@ pub(crate) fn start(
     let opened = open_outside(plan, real)?;
     let (ours, theirs) = socket::pair().map_err(|error| PlatformError::on("make", "a line", error))?;
     match process::fork_into(flags(), door.birthplace()) {
-        Ok(Fork::Parent(pidfd, pid)) => Ok(Started { pidfd, pid, line: ours, kit: None }),
+        Ok(Fork::Parent(pidfd, pid)) => {
+            if let Some(sources) = opened {
+                sources.close();
+            }
+            Ok(Started { pidfd, pid, line: ours, kit: None })
+        }
         Ok(Fork::Child) => {
             drop(ours);
             match enter(plan, opened, &theirs, door, real) {
@@ -107,7 +112,9 @@ fn show(plan: &Plan, opened: Option<Sources>, real: (u32, u32)) -> Result<(), Se
     // SAFETY: pointer and length describe one readable slice.
     check_int(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) })
         .map_err(|error| fail(Step::Hostname, &plan.hostname, &error))?;
-    mounts::build(plan, &sources, real.0 == 0)
+    mounts::build(plan, &sources, real.0 == 0)?;
+    sources.close();
+    Ok(())
 }
 
 /// Makes the sockets of the plan's network and sends them out; the line on which more are asked for, if any are.

@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::linux::sys::process;
-use crate::walk::remove_tree;
+use crate::walk::{self, remove_tree};
 
 /// How the names of all such directories begin.
 const PREFIX: &str = "sbx-scratch-";
@@ -54,16 +54,21 @@ impl Scratch {
 
     /// Removes what launches left behind that were killed.
     pub(crate) fn sweep() {
-        let user = process::ids().0;
-        let Ok(entries) = fs::read_dir(base()) else { return };
-        for entry in entries.take(MOST).flatten() {
-            if !entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
-                continue;
+        let (base, user) = (base(), process::ids().0);
+        let mut left = Vec::new();
+        let mut looked_at = 0;
+        let _ = walk::names(&base, |name| {
+            if name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
+                left.push(base.join(name));
             }
-            let own = entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == user);
-            let Some(lock) = own.then(|| File::open(entry.path()).ok()).flatten() else { continue };
-            if lock.try_lock().is_ok() && is_still_there(&entry.path(), &lock) {
-                remove_tree(&entry.path());
+            looked_at += 1;
+            looked_at < MOST
+        });
+        for dir in left {
+            let own = fs::symlink_metadata(&dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == user);
+            let Some(lock) = own.then(|| File::open(&dir).ok()).flatten() else { continue };
+            if lock.try_lock().is_ok() && is_still_there(&dir, &lock) {
+                remove_tree(&dir);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::linux::message::{MESSAGE_MAX, Message};
 use crate::linux::net::{Arriving, GO, Kit, kit};
 use crate::linux::relay::{self, OUTPUT_DEFAULT, Relay};
 use crate::linux::spawn::Ties;
-use crate::linux::sys::{fd, process, signal, socket};
+use crate::linux::sys::{fd, memory, process, signal, socket};
 use crate::linux::terminal::{self, Raw};
 use crate::plan::{Network, Plan, Stdio};
 use crate::report::{Act, End, Limit, SetupFailure, Step};
@@ -35,6 +35,9 @@ pub(crate) const FORWARDED: [c_int; 9] = [
 const GRACE: Duration = Duration::from_secs(5);
 /// How long output still in the pipes may take to be written after the end.
 const DRAIN: Duration = Duration::from_secs(2);
+
+/// After this time a command is one that takes its time, and what only starting needed is given back.
+const SETTLED: Duration = Duration::from_millis(250);
 
 /// A started inner process.
 #[derive(Debug)]
@@ -78,6 +81,7 @@ struct Watch<'p> {
     master: Option<OwnedFd>,
     deadline: Option<Instant>,
     kill_at: Option<Instant>,
+    settled_at: Option<Instant>,
     written: u64,
     end: Option<End>,
     limit: Option<Limit>,
@@ -112,6 +116,7 @@ pub(crate) fn wait(
         master: None,
         deadline,
         kill_at: None,
+        settled_at: Some(Instant::now() + SETTLED),
         written: 0,
         end: None,
         limit: None,
@@ -180,7 +185,7 @@ impl Watch<'_> {
 
     /// Milliseconds until the next thing that happens by itself.
     fn patience(&self) -> c_int {
-        let next = [self.deadline, self.kill_at].into_iter().flatten().min();
+        let next = [self.deadline, self.kill_at, self.settled_at].into_iter().flatten().min();
         next.map_or(-1, |at| {
             let left = at.saturating_duration_since(Instant::now()).as_millis() + 1;
             c_int::try_from(left).unwrap_or(c_int::MAX)
@@ -196,6 +201,10 @@ impl Watch<'_> {
         if self.kill_at.is_some_and(|at| at <= now) {
             self.kill_at = None;
             self.kill();
+        }
+        if self.settled_at.is_some_and(|at| at <= now) {
+            self.settled_at = None;
+            memory::give_back_code();
         }
     }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use super::own::Own;
 use crate::linux::sources::writable_bind;
+use crate::path::within;
 use crate::plan::{Access, InsideNew, MountOp, Place, Plan, ProtectedName, Rights};
 
 /// The guarded paths and names, as seen inside.
@@ -298,13 +299,13 @@ fn reach(name: &[Cow<'_, OsStr>], parts: &[&OsStr]) -> Option<Reach> {
 /// Rights on bound places that lie below a private file system.
 fn below_private(plan: &Plan) -> Vec<Place> {
     let below = |path: &Path, op: &MountOp| match op {
-        MountOp::Tmpfs { dest, .. } => path != dest && path.starts_with(dest),
+        MountOp::Tmpfs { dest, .. } => within(path, dest) && path != dest,
         _ => false,
     };
     let bound = |path: &Path| {
-        plan.mounts.iter().any(|op| matches!(op, MountOp::Bind { dest, .. } if path.starts_with(dest)))
+        plan.mounts.iter().any(|op| matches!(op, MountOp::Bind { dest, .. } if within(path, dest)))
     };
-    let caught = |place: &&Place| bound(&place.path) && plan.mounts.iter().any(|op| below(&place.path, op));
+    let caught = |place: &&Place| plan.mounts.iter().any(|op| below(&place.path, op)) && bound(&place.path);
     plan.rights.iter().filter(caught).cloned().collect()
 }
 

@@ -5,7 +5,7 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use libc::{c_int, c_long, c_uint};
 
@@ -70,6 +70,23 @@ pub(crate) fn open(start: BorrowedFd<'_>, path: &CStr, flags: c_int, mode: u32) 
 pub(crate) fn close_range(first: RawFd, last: c_uint) -> io::Result<()> {
     // SAFETY: the caller owns or has given up every descriptor in the range; only this process is concerned.
     check(unsafe { libc::syscall(libc::SYS_close_range, first as c_uint, last, 0) }).map(drop)
+}
+
+/// Closes descriptors, as many at once as follow each other.
+pub(crate) fn close_all(fds: impl IntoIterator<Item = OwnedFd>) {
+    let mut left: Vec<OwnedFd> = fds.into_iter().collect();
+    left.sort_unstable_by_key(AsRawFd::as_raw_fd);
+    while let Some(last) = left.last().map(AsRawFd::as_raw_fd) {
+        let follows = |at: usize| left[at - 1].as_raw_fd() + 1 == left[at].as_raw_fd();
+        let from = (1..left.len()).rev().find(|at| !follows(*at)).unwrap_or(0);
+        let run = left.split_off(from);
+        // Where the kernel refuses, they are closed one by one.
+        if close_range(run[0].as_raw_fd(), last.unsigned_abs()).is_ok() {
+            for closed in run {
+                let _ = closed.into_raw_fd();
+            }
+        }
+    }
 }
 
 /// Marks every descriptor from `first` on to be closed by `execve`.
@@ -221,4 +238,25 @@ pub(crate) fn readable_within(fd: RawFd, time: std::time::Duration) -> bool {
     let milliseconds = c_int::try_from(time.as_millis()).unwrap_or(c_int::MAX);
     let mut set = [libc::pollfd { fd, events: libc::POLLIN, revents: 0 }];
     poll(&mut set, milliseconds).is_ok() && set[0].revents != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_closed_together_is_closed_and_nothing_else() {
+        let open = || open(cwd(), c"/dev/null", libc::O_RDONLY, 0).expect("opened");
+        let all: Vec<OwnedFd> = (0..6).map(|_| open()).collect();
+        let numbers: Vec<RawFd> = all.iter().map(AsRawFd::as_raw_fd).collect();
+        let (kept, closed): (Vec<_>, Vec<_>) =
+            all.into_iter().enumerate().partition(|(at, _)| matches!(at, 0 | 3));
+        // Under numbers that no other thread of the tests is given meanwhile.
+        let high: Vec<OwnedFd> =
+            [300, 301, 302, 305].map(|least| dup_above(numbers[0], least).expect("copied")).into();
+        let places: Vec<RawFd> = high.iter().map(AsRawFd::as_raw_fd).collect();
+        close_all(high.into_iter().chain(closed.into_iter().map(|(_, fd)| fd)));
+        assert!(places.iter().all(|fd| stat(*fd).is_err()), "{places:?}");
+        assert!(kept.iter().all(|(_, fd)| stat(fd.as_raw_fd()).is_ok()));
+    }
 }

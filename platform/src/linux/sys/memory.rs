@@ -1,6 +1,6 @@
-//! Memory that two processes share.
+//! Memory that two processes share, and code that is not needed while one waits.
 //!
-//! Answers for making it, finding it again by its descriptor and giving it back. It leaves the meaning of the
+//! Answers for making shared memory, finding it again by its descriptor and giving it back. It leaves the meaning of the
 //! words in it to the callers.
 //! Invariant: it is only ever seen as atomic words, since the other side may write at any time.
 
@@ -61,5 +61,54 @@ impl Drop for Shared {
         let length = size_of_val(self.words);
         // SAFETY: exactly the mapping made in `over`, of which no reference is left.
         unsafe { libc::munmap(self.words.as_ptr().cast_mut().cast(), length) };
+    }
+}
+
+/// Gives the pages of this program's code and constants back; what is still needed comes again from the file.
+///
+/// Only in the static program, which does nothing but launch; another may have better use for its pages.
+pub(crate) fn give_back_code() {
+    #[cfg(target_env = "musl")]
+    // SAFETY: the function is called with valid data during the call only, and needs none of its own.
+    unsafe {
+        libc::dl_iterate_phdr(Some(give_back_object), std::ptr::null_mut());
+    }
+}
+
+/// Gives back the parts of one object that were never writable, and ends the walk: the first is the program.
+#[cfg(target_env = "musl")]
+unsafe extern "C" fn give_back_object(
+    object: *mut libc::dl_phdr_info,
+    _size: libc::size_t,
+    _data: *mut libc::c_void,
+) -> libc::c_int {
+    // SAFETY: the C library passes a pointer to a live structure.
+    let object = unsafe { &*object };
+    // SAFETY: it says where its headers are and how many, and they live as long as the program.
+    let parts = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
+    let kept = |part: &&libc::Elf64_Phdr| part.p_type == libc::PT_LOAD && part.p_flags & libc::PF_W == 0;
+    for part in parts.iter().filter(kept) {
+        const PAGE: u64 = 4096;
+        let from = (object.dlpi_addr + part.p_vaddr).next_multiple_of(PAGE);
+        let to = (object.dlpi_addr + part.p_vaddr + part.p_memsz) / PAGE * PAGE;
+        let Some(length) = to.checked_sub(from).and_then(|length| usize::try_from(length).ok()) else {
+            continue;
+        };
+        let start = std::ptr::with_exposed_provenance_mut(usize::try_from(from).unwrap_or_default());
+        // SAFETY: whole pages of a part that is mapped from the file and was never written to: what is dropped is read
+        // from there again.
+        unsafe { libc::madvise(start, length, libc::MADV_DONTNEED) };
+    }
+    1
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_program_goes_on_without_its_pages() {
+        static WORDS: [&str; 3] = ["a", "b", "c"];
+        let before = WORDS.concat();
+        super::give_back_code();
+        assert_eq!(WORDS.concat(), before);
     }
 }
