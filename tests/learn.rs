@@ -289,3 +289,24 @@ fn a_name_that_is_taken_is_said_before_anything_runs() {
     let shown = env.sbx(&["learn", "--write", "--", "sh", "-c", "echo ran >&2"]);
     assert!(shown.contains("sh.md exists already") && !shown.contains("ran\n"), "{shown}");
 }
+
+/// Where sbx itself makes no view there is no copy to write to: the command is watched all the same, and changes nothing.
+#[test]
+fn where_changes_cannot_be_kept_apart_nothing_is_written() {
+    let env = TestEnv::new();
+    env.write("project/there", "known\n");
+    let accepted = "teardown-killed";
+    env.write("home/.config/sbx/config.yml", format!("accept_degraded: [{accepted}]\n"));
+    let script = "cat there; echo new > made; echo changed > there; exit 0";
+    let mut sbx = env.sbx_command(&["--json", "learn", "--", "sh", "-c", script]);
+    sbx.env("SBX_TEST_NO_NAMESPACES", "1");
+    let output = sbx.output().expect("sbx starts");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let answer: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{told}"));
+    assert_eq!(answer["copied"], false, "{answer:#}\n{told}");
+    let grants = answer["grants"].to_string();
+    assert!(grants.contains("fs.write") && grants.contains("cmds=[cat,sh]"), "{answer:#}");
+    assert_eq!(std::fs::read_to_string(env.project().join("there")).expect("it stands"), "known\n");
+    assert!(!env.project().join("made").exists());
+}

@@ -221,7 +221,7 @@ pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], door: &Door) -> Result<Sta
     ];
     let argv: Vec<CString> = argv.iter().filter_map(|word| CString::new(word.as_bytes()).ok()).collect();
     let program = c_path(&bwrap).map_err(wrap)?;
-    let environment = environment();
+    let environment = crate::linux::environment();
     match process::fork_into(0, door.birthplace()).map_err(wrap)? {
         Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours, kit: None }),
         Fork::Child => {
@@ -235,14 +235,6 @@ pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], door: &Door) -> Result<Sta
             process::leave(FAILED)
         }
     }
-}
-
-/// What bubblewrap and our stage are told of the caller's environment: nothing, but for the switches of tests.
-fn environment() -> Vec<CString> {
-    #[cfg(feature = "test-hooks")]
-    return crate::hooks::environment();
-    #[cfg(not(feature = "test-hooks"))]
-    Vec::new()
 }
 
 /// Returns only if something failed.

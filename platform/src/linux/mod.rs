@@ -260,3 +260,12 @@ fn alone() -> Result<(), PlatformError> {
         .map_err(|error| PlatformError::on("count the threads of", "this process", error))?;
     if count == 1 { Ok(()) } else { Err(PlatformError::Threads { count }) }
 }
+
+/// What parts of ourselves that are started anew are told of the caller's environment: nothing, but for the switches
+/// of tests.
+fn environment() -> Vec<std::ffi::CString> {
+    #[cfg(feature = "test-hooks")]
+    return crate::hooks::environment();
+    #[cfg(not(feature = "test-hooks"))]
+    Vec::new()
+}

@@ -254,6 +254,7 @@ struct Birth {
 /// Starts our own program with these words and descriptors.
 fn run_own(words: &[OsString], fds: &[(OwnedFd, RawFd)], keep: &[RawFd]) -> io::Result<pid_t> {
     let argv: Vec<CString> = words.iter().filter_map(|word| CString::new(word.as_bytes()).ok()).collect();
+    let environment = crate::linux::environment();
     let high: Vec<(OwnedFd, RawFd)> = fds
         .iter()
         .map(|(from, to)| Ok((fd::dup_above(from.as_raw_fd(), 16)?, *to)))
@@ -264,7 +265,7 @@ fn run_own(words: &[OsString], fds: &[(OwnedFd, RawFd)], keep: &[RawFd]) -> io::
         |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
     let mut birth = Birth {
         argv: pointers(&argv),
-        env: vec![std::ptr::null()],
+        env: pointers(&environment),
         moves: high.iter().map(|(from, to)| (from.as_raw_fd(), *to)).collect(),
         keep: keep.to_vec(),
         // Whoever collects wishes to end does so for itself, not for what it starts.
