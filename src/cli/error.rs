@@ -52,7 +52,9 @@ impl fmt::Display for CliError {
         // Rendered problems bring their own headline.
         let lead = if self.message.starts_with("error[") { "" } else { "error: " };
         write!(f, "{lead}{}", self.message.trim_end())?;
-        for cause in &self.causes {
+        // Some say their cause themselves.
+        let said = |cause: &&String| self.message.ends_with(cause.as_str());
+        for cause in self.causes.iter().filter(|cause| !said(cause)) {
             write!(f, "\n  caused by: {cause}")?;
         }
         for hint in &self.hints {
