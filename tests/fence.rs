@@ -4,6 +4,10 @@
 mod attacks;
 #[path = "fence/bench.rs"]
 mod bench;
+#[path = "fence/own.rs"]
+mod own;
+#[path = "fence/told.rs"]
+mod told;
 
 use bench::Bench;
 
