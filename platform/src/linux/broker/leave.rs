@@ -82,3 +82,59 @@ impl Look<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux::sys::c_path;
+    use crate::plan::{Access, Code, InsideNew, MountOp, Plan, ProtectedName};
+    use std::fs;
+    use std::sync::Arc;
+
+    fn guard() -> Protected {
+        let mut plan = Plan::new("/bin/true", vec!["true".into()]);
+        let (access, code) = (Access::ReadWrite, Code::Allowed);
+        plan.mounts.push(MountOp::Bind { source: "/w".into(), dest: "/w".into(), access, code });
+        let name = |parts: &[&'static str]| ProtectedName {
+            components: parts.iter().map(|part| OsStr::new(*part).into()).collect(),
+            may_make: Vec::new(),
+            may_take: Vec::new(),
+            inside_new: InsideNew::Anything,
+        };
+        plan.protect_names = Arc::new(vec![name(&[".envrc"]), name(&[".git", "config"])]);
+        Protected::of(&plan).unwrap()
+    }
+
+    #[test]
+    fn what_is_found_at_any_depth_keeps_a_directory_and_so_does_too_much() {
+        let top = std::env::temp_dir().join(format!("sbx-leave-{}", std::process::id()));
+        for dir in ["plain/a/b", "deep/a/.git", "link"] {
+            fs::create_dir_all(top.join(dir)).unwrap();
+        }
+        fs::write(top.join("plain/a/b/envrc"), "").unwrap();
+        fs::write(top.join("deep/a/.git/config"), "").unwrap();
+        std::os::unix::fs::symlink("../deep", top.join("link/to")).unwrap();
+        let (guard, mut own) = (guard(), Own::default());
+        let held = || dir::open(fd::cwd(), &c_path(&top).unwrap()).unwrap();
+        let asked = |name: &str, own: &Own| {
+            let spot = Spot { parent: held(), name: CString::new(name).unwrap(), path: top.join(name) };
+            may_leave(&spot, &guard, own)
+        };
+        assert_eq!(asked("plain", &own), Ok(()));
+        assert_eq!(asked("link", &own), Ok(()), "links are not followed");
+        assert_eq!(asked("deep", &own), Err(Kept::By(top.join("deep/a/.git/config"))));
+        assert_eq!(asked("missing", &own), Err(Kept::Unknown));
+        let few = |left| {
+            let dir = dir::open(held().as_fd(), c"plain").unwrap();
+            Look { protected: &guard, own: &own, left }.through(&dir, &top.join("plain"), 0)
+        };
+        assert_eq!((few(2), few(3)), (Err(Kept::Unknown), Ok(())));
+        fs::create_dir(top.join("new")).unwrap();
+        own.made(held().as_fd(), c"new");
+        fs::write(top.join("new/.envrc"), "").unwrap();
+        assert_eq!(asked("new", &own), Ok(()), "what it made itself");
+        fs::rename(top.join("deep"), top.join("new/deep")).unwrap();
+        assert_eq!(asked("new", &own), Err(Kept::By(top.join("new/deep/a/.git/config"))));
+        fs::remove_dir_all(top).unwrap();
+    }
+}
