@@ -8,6 +8,10 @@ mod bench;
 mod handed;
 #[path = "fence/led.rs"]
 mod led;
+#[path = "fence/own.rs"]
+mod own;
+#[path = "fence/told.rs"]
+mod told;
 
 use bench::Bench;
 

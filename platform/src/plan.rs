@@ -97,7 +97,7 @@ impl Plan {
 
 /// A name, or several in a row, that stays as it is wherever it stands in a writable place.
 ///
-/// A name of one part is the launch's own below a directory that the launch made itself.
+/// A name of one part is the launch's own in a directory that the launch made itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtectedName {
     /// Consecutive parts of a path; `*` is any one, `**` one or more.

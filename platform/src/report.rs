@@ -66,8 +66,11 @@ pub enum Verb {
     Write,
     /// Taking it away.
     Remove,
-    /// Making something that leads on to protected names; it was made.
+    /// Making something that leads on to protected names; it was made. One without a path stands for more of them
+    /// than could be told of.
     Made,
+    /// Making a protected name in a directory that is new, which other programs obey without being asked; as above.
+    Obeyed,
     /// A connection to an address.
     Connect,
     /// Being reached at an address.
@@ -78,13 +81,14 @@ pub enum Verb {
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Read,
         Self::Look,
         Self::Run,
         Self::Write,
         Self::Remove,
         Self::Made,
+        Self::Obeyed,
         Self::Connect,
         Self::Listen,
         Self::Resolve,

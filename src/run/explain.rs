@@ -105,7 +105,7 @@ fn judge(permit: &Permit<'_>, act: &Act) -> Option<(u8, Denial)> {
         Verb::Write => changed(permit, Capability::FsWrite, act).map(|denial| (0, denial)),
         Verb::Remove => changed(permit, Capability::FsDelete, act).map(|denial| (0, denial)),
         Verb::Connect | Verb::Resolve => not_reached(permit, act).map(|denial| (0, denial)),
-        Verb::Made | Verb::Listen => None,
+        Verb::Made | Verb::Obeyed | Verb::Listen => None,
     }
 }
 

@@ -114,7 +114,7 @@ fn refused_act(act: &Act) -> Option<Value> {
         _ if !act.is_refused() => return None,
         Verb::Write => "write",
         Verb::Remove => "remove",
-        Verb::Read | Verb::Look | Verb::Run | Verb::Made => return None,
+        Verb::Read | Verb::Look | Verb::Run | Verb::Made | Verb::Obeyed => return None,
         Verb::Connect | Verb::Listen | Verb::Resolve => return None,
     };
     Some(json!({ "verb": verb, "path": act.path.to_string_lossy() }))

@@ -1,4 +1,4 @@
-//! Repositories that a launch made, and what git would run in them later, outside the fence.
+//! What a launch made that is run or obeyed later, outside the fence: repositories, and names that programs look for.
 
 use crate::profile::inert_git_keys;
 use sbx_platform::report::{Act, Verb};
@@ -9,17 +9,43 @@ use std::path::{Path, PathBuf};
 /// The largest `config` that is read.
 const MAX_CONFIG: u64 = 256 << 10;
 
-/// What is worth knowing before using git in repositories that the launch made. git itself is not asked.
+/// How many paths a remark names.
+const NAMED: usize = 5;
+
+/// What is worth knowing before using what the launch made: repositories in which git would run something, and names
+/// that other programs obey. git itself is not asked.
 #[must_use]
 pub fn armed_repositories(acts: &[Act]) -> Vec<String> {
     let made = acts.iter().filter(|act| act.verb == Verb::Made).map(|act| act.path.as_path());
-    made.flat_map(|path| {
+    let about_git = made.flat_map(|path| {
+        if path.as_os_str().is_empty() {
+            return vec![UNFOLLOWED.to_owned()];
+        }
         let mut found = active_hooks(path);
         found.extend(running_settings(path));
         found.extend(redirection(path));
         found
-    })
-    .collect()
+    });
+    about_git.chain(obeyed(acts)).collect()
+}
+
+/// Stands for repositories that nobody has looked at.
+const UNFOLLOWED: &str =
+    "more repositories were made than could be followed; look at those that are new before using git there";
+
+/// One remark about all names in new directories that programs obey without being asked.
+fn obeyed(acts: &[Act]) -> Option<String> {
+    let of_kind = || acts.iter().filter(|act| act.verb == Verb::Obeyed).map(|act| act.path.as_path());
+    let standing: Vec<&Path> = of_kind().filter(|path| fs::symlink_metadata(path).is_ok()).collect();
+    let unfollowed = of_kind().any(|path| path.as_os_str().is_empty());
+    let shown: Vec<String> = standing.iter().take(NAMED).map(|path| path.display().to_string()).collect();
+    let more = match standing.len().saturating_sub(NAMED) {
+        _ if unfollowed => " and others".to_owned(),
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let paths = shown.join(", ");
+    (!shown.is_empty()).then(|| format!("new, and obeyed by other programs without asking: {paths}{more}"))
 }
 
 /// Files that lead git elsewhere, when that is not where git itself would have them lead.
@@ -105,6 +131,23 @@ mod tests {
             fs::write(&file, text).unwrap();
             assert_eq!(redirection(&file).is_some(), told, "{text}");
         }
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn names_that_programs_obey_are_one_remark() {
+        let dir = std::env::temp_dir().join(format!("sbx-obeyed-{}", std::process::id()));
+        let act = |path: PathBuf| Act { verb: Verb::Obeyed, path, call: "", error: 0, words: Vec::new() };
+        let mut acts: Vec<Act> = (0..7).map(|at| act(dir.join(format!("d{at}/.envrc")))).collect();
+        assert_eq!(obeyed(&acts), None, "none of them is still there");
+        for act in &acts {
+            fs::create_dir_all(act.path.parent().unwrap()).unwrap();
+            fs::write(&act.path, "").unwrap();
+        }
+        let told = obeyed(&acts).unwrap();
+        assert!(told.contains("d4/.envrc and 2 more") && !told.contains("d5"), "{told}");
+        acts.push(act(PathBuf::new()));
+        assert!(obeyed(&acts).unwrap().ends_with(" and others"));
         fs::remove_dir_all(dir).unwrap();
     }
 

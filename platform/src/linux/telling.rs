@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 
 use crate::linux::message::Message;
 use crate::linux::sys::socket;
@@ -36,14 +37,21 @@ impl<'k> Telling<'k> {
         self.all
     }
 
-    /// Tells of an act, unless it was told before.
+    /// Tells of an act, unless it was told before. That there was more than could be told is told too, of what
+    /// somebody should look at afterwards.
     pub(crate) fn tell(&mut self, act: Act) {
         let count = self.counts.entry(act.verb).or_default();
         let most = if self.all { MOST } else { FEW };
-        if *count < most && !self.told.contains(&act) {
-            *count += 1;
+        if *count > most || self.told.contains(&act) {
+            return;
+        }
+        *count += 1;
+        if *count <= most {
             let _ = socket::send(self.line, &Message::Asked(act.clone()).encode(), None);
             self.told.insert(act);
+        } else if matches!(act.verb, Verb::Made | Verb::Obeyed) {
+            let more = Act { path: PathBuf::new(), ..act };
+            let _ = socket::send(self.line, &Message::Asked(more).encode(), None);
         }
     }
 }

@@ -8,9 +8,11 @@
 //! be exchanged between looking and acting. If the broker dies, the watched calls fail.
 
 mod caller;
+mod leave;
 mod listener;
 mod mode;
 mod network;
+mod noted;
 mod own;
 mod perform;
 mod protect;
@@ -29,6 +31,7 @@ pub(crate) use protect::Protected;
 use crate::linux::net::Behalf;
 use crate::linux::sys::{errno, number};
 use crate::linux::telling::Telling;
+use crate::report::Verb;
 use listener::{Answer, Call, Listener};
 use network::Network;
 use perform::Hands;
@@ -78,11 +81,16 @@ impl<'k> Broker<'k> {
             (_, Some(hands)) => {
                 let result = dispatch(hands, call, &caller);
                 let proc = hands.resolver().proc_path().to_owned();
-                if result.is_ok() && hands.made_a_start() {
-                    trace::note_made(&mut self.telling, call, &caller, &proc);
+                for (verb, path) in hands.news() {
+                    self.telling.tell(trace::about(verb, path, call, 0));
                 }
                 let error = result.as_ref().err().map_or(0, number);
-                if self.telling.tells_all() || matches!(error, libc::EACCES | libc::EPERM | libc::EROFS) {
+                if let Some(kept) = hands.kept() {
+                    // What is in the way says more than the directory that it is in.
+                    self.telling.tell(trace::about(Verb::Remove, kept, call, error));
+                } else if self.telling.tells_all()
+                    || matches!(error, libc::EACCES | libc::EPERM | libc::EROFS)
+                {
                     trace::note(&mut self.telling, call, &caller, &proc, error);
                 }
                 result

@@ -51,7 +51,7 @@ impl Hands<'_> {
             return Err(errno(libc::EOPNOTSUPP));
         }
         let path = self.resolver().path_of(object)?;
-        if path.is_absolute() && !self.may_change_mode(&path) {
+        if path.is_absolute() && !self.may_change_mode(object, &path) {
             return Err(errno(libc::EACCES));
         }
         change(&self.resolver().own_name(object)?, mode).map(|()| Done::Nothing)

@@ -1,122 +1,81 @@
 //! Directories that a launch made itself.
 //!
-//! Answers for the question whose a directory is. It leaves what may be done there to [`super::protect`].
-//! Invariant: nothing that was there before the launch becomes its own, by whatever name it is found.
+//! Answers for the question whose a directory is, asked of a directory that is held. It leaves what may be done
+//! there to [`super::protect`].
+//! Invariant: no path is kept or asked for. A directory is the launch's own because the launch made that very
+//! directory, whatever it is called by now; what lies in it is not for that reason.
 
-use std::collections::{BTreeSet, HashMap};
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::collections::HashSet;
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd};
 
-/// Directories remembered; what is made beyond that is guarded like the rest.
-const OWN_MAX: usize = 4096;
+use crate::linux::sys::dir::{self, Identity};
 
-/// Directories that the launch made itself: what lies below is its own.
-#[derive(Debug)]
+/// Directories remembered, as many as a table of some 4 MiB holds; what is made beyond that is guarded like the rest.
+const OWN_MAX: usize = 7 << 14;
+
+/// Directories that the launch made itself.
+#[derive(Debug, Default)]
 pub(super) struct Own {
-    /// What the directory at a path is.
-    look: fn(&Path) -> Option<Identity>,
-    /// Each with what it is: another directory that takes its name is not the launch's.
-    dirs: HashMap<PathBuf, Identity>,
-    /// Names from which directories that were there before were moved away.
-    vacated: BTreeSet<PathBuf>,
-}
-
-/// Device and number of a directory.
-pub(super) type Identity = (u64, u64);
-
-impl Default for Own {
-    fn default() -> Self {
-        Self { look: identity_of, dirs: HashMap::new(), vacated: BTreeSet::new() }
-    }
+    dirs: HashSet<Identity>,
 }
 
 impl Own {
-    /// A directory was made.
-    pub(super) fn made(&mut self, path: &Path, identity: Identity) {
-        let is_full = self.dirs.len() >= OWN_MAX || self.vacated.len() >= OWN_MAX;
-        let in_place_of_another = path.ancestors().any(|above| self.vacated.contains(above));
-        if !is_full && !in_place_of_another && !self.covers(path) {
-            self.dirs.insert(path.to_path_buf(), identity);
+    /// A directory was just made by this name. Another launch could have put one of its choice there since: what is
+    /// found has to be empty, and an empty directory is as good as a new one.
+    pub(super) fn made(&mut self, parent: BorrowedFd<'_>, name: &CStr) {
+        let Ok(made) = dir::open(parent, name) else { return };
+        let mut is_empty = true;
+        let looked = dir::names(&made, |_, _| {
+            is_empty = false;
+            false
+        });
+        if looked.is_ok() && is_empty && self.dirs.len() < OWN_MAX {
+            self.dirs.extend(dir::identity(made.as_fd(), c""));
         }
     }
 
-    /// Whether moving a directory would make something the launch's own that is not, or the other way round.
-    pub(super) fn confuses(&self, from: &Path, to: &Path, exchange: bool) -> bool {
-        let (from, to) = (self.covers(from), self.covers(to));
-        if exchange { from != to } else { !from && to }
+    /// Whether the launch made this directory.
+    pub(super) fn has(&self, dir: BorrowedFd<'_>) -> bool {
+        self.at(dir, c"").is_some()
     }
 
-    /// Something was moved: what was remembered below either name is no longer sure.
-    pub(super) fn moved(&mut self, from: &Path, to: &Path, directory: Option<Identity>) {
-        let by_itself = directory.is_some() && self.dirs.get(from).copied() == directory;
-        let own = by_itself || from.parent().is_some_and(|above| self.covers(above));
-        self.dirs.retain(|path, _| !path.starts_with(from) && !path.starts_with(to));
-        let Some(identity) = directory else { return };
-        if own {
-            self.made(to, identity);
-        } else if self.vacated.len() < OWN_MAX {
-            self.vacated.insert(from.to_path_buf());
-        }
+    /// The directory of this name, if the launch made it.
+    pub(super) fn at(&self, parent: BorrowedFd<'_>, name: &CStr) -> Option<Identity> {
+        let known = |found: &Identity| self.dirs.contains(found);
+        // Most launches make no directory, and need not look.
+        if self.dirs.is_empty() { None } else { dir::identity(parent, name).ok().filter(known) }
     }
 
-    /// Something was removed.
-    pub(super) fn removed(&mut self, path: &Path) {
-        self.dirs.remove(path);
-    }
-
-    /// Whether `path` is, or lies in, such a directory.
-    pub(super) fn covers(&self, path: &Path) -> bool {
-        let own = |above: &Path| self.dirs.get(above).is_some_and(|own| (self.look)(above) == Some(*own));
-        !self.dirs.is_empty() && path.ancestors().any(own)
-    }
-}
-
-/// What the directory at `path` is, if there is one.
-fn identity_of(path: &Path) -> Option<Identity> {
-    std::fs::symlink_metadata(path)
-        .ok()
-        .filter(std::fs::Metadata::is_dir)
-        .map(|found| (found.dev(), found.ino()))
-}
-
-#[cfg(test)]
-impl Own {
-    pub(super) const THE_SAME: Identity = (1, 1);
-
-    /// Paths of tests lead nowhere: whatever lies there is taken for the same directory.
-    pub(super) fn seen_everywhere() -> Self {
-        Self { look: |_| Some(Self::THE_SAME), ..Self::default() }
+    /// A directory is gone: its number will be used for another.
+    pub(super) fn gone(&mut self, identity: Identity) {
+        self.dirs.remove(&identity);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linux::sys::{c_path, fd};
+    use std::fs;
 
     #[test]
-    fn what_takes_the_place_of_another_directory_is_not_the_launchs_own() {
-        let mut own = Own::seen_everywhere();
-        own.moved(Path::new("/w/sub"), Path::new("/w/away"), Some((2, 2)));
-        own.made(Path::new("/w/sub"), Own::THE_SAME);
-        assert!(!own.covers(Path::new("/w/sub/.envrc")));
-        own.made(Path::new("/w/new"), Own::THE_SAME);
-        assert!(own.covers(Path::new("/w/new/.envrc")));
-        own.look = |_| Some((3, 3));
-        assert!(!own.covers(Path::new("/w/new/.envrc")), "somebody else put another there");
-    }
-
-    #[test]
-    fn nothing_becomes_the_launchs_own_by_moving() {
-        let mut own = Own::seen_everywhere();
-        own.made(Path::new("/w/own"), Own::THE_SAME);
-        let confuses =
-            |from: &str, to: &str, exchange| own.confuses(Path::new(from), Path::new(to), exchange);
-        assert!(confuses("/w/old", "/w/own/old", false) && confuses("/w/old", "/w/own", false));
-        assert!(confuses("/w/own", "/w/old", true) && confuses("/w/old", "/w/own", true));
-        assert!(!confuses("/w/own/x", "/w/x", false) && !confuses("/w/a", "/w/b", false));
-        let mut own = Own::seen_everywhere();
-        own.made(Path::new("/w/old/new"), Own::THE_SAME);
-        own.moved(Path::new("/w/old"), Path::new("/w/away"), Some(Own::THE_SAME));
-        assert!(!own.covers(Path::new("/w/old/new")));
+    fn a_directory_is_known_by_what_it_is_and_not_by_its_name() {
+        let top = std::env::temp_dir().join(format!("sbx-own-{}", std::process::id()));
+        fs::create_dir_all(top.join("full/inside")).unwrap();
+        fs::create_dir(top.join("new")).unwrap();
+        let here = dir::open(fd::cwd(), &c_path(&top).unwrap()).unwrap();
+        let mut own = Own::default();
+        own.made(here.as_fd(), c"new");
+        own.made(here.as_fd(), c"full");
+        let has = |own: &Own, name| own.at(here.as_fd(), name).is_some();
+        assert!(has(&own, c"new") && !has(&own, c"full"), "one that holds something is not new");
+        fs::create_dir(top.join("new/below")).unwrap();
+        fs::rename(top.join("new"), top.join("other")).unwrap();
+        fs::rename(top.join("full"), top.join("new")).unwrap();
+        assert!(has(&own, c"other") && !has(&own, c"new") && !has(&own, c"other/below"));
+        own.gone(own.at(here.as_fd(), c"other").unwrap());
+        assert!(!has(&own, c"other"));
+        fs::remove_dir_all(top).unwrap();
     }
 }

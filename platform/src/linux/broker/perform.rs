@@ -4,7 +4,7 @@
 //! and answering calls to the broker.
 //! Invariant: every act names a directory we hold and one part in it, and follows no link in that part.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -13,12 +13,15 @@ use libc::c_int;
 
 use super::Done;
 use super::caller::Caller;
-use super::own::{Identity, Own};
+use super::leave::{Kept, may_leave};
+use super::noted::Noted;
+use super::own::Own;
 use super::protect::{Change, Protected};
 use super::resolve::{Resolver, Spot, Step};
 use super::settings;
 use super::waiting::Waiting;
-use crate::linux::sys::{check, check_int, errno, fd, mount};
+use crate::linux::sys::{check, check_int, dir, errno, fd, mount};
+use crate::report::Verb;
 
 /// Masks remembered at once.
 const MASKS: usize = 64;
@@ -30,7 +33,9 @@ const UNNAMED: c_int = 0x40_0000;
 pub(super) struct Hands<'p> {
     protected: &'p Protected,
     own: Own,
-    last_made: Option<PathBuf>,
+    noted: Noted,
+    /// What held the directory that was to be moved last.
+    kept: Option<PathBuf>,
     resolver: Resolver,
     masks: Vec<(u32, u32)>,
 }
@@ -40,12 +45,25 @@ type From = (c_int, u64);
 impl<'p> Hands<'p> {
     pub(super) fn new(protected: &'p Protected) -> io::Result<Self> {
         let resolver = Resolver::new(protected.proc())?;
-        Ok(Self { protected, own: Own::default(), last_made: None, resolver, masks: Vec::new() })
+        let (own, noted) = (Own::default(), Noted::default());
+        Ok(Self { protected, own, noted, kept: None, resolver, masks: Vec::new() })
     }
 
-    /// Whether what was made or written last leads on to protected names.
-    pub(super) fn made_a_start(&mut self) -> bool {
-        self.last_made.take().is_some_and(|path| self.protected.leads_on(&path))
+    /// What was made since this was last asked and is worth telling of.
+    pub(super) fn news(&mut self) -> Vec<(Verb, PathBuf)> {
+        self.noted.take()
+    }
+
+    /// What held the directory that was to be moved and was not.
+    pub(super) fn kept(&mut self) -> Option<PathBuf> {
+        self.kept.take()
+    }
+
+    /// Something was made or written at `spot`.
+    fn note(&mut self, spot: &Spot) {
+        if let Some(verb) = self.protected.tells(&spot.path, &|| self.own.has(spot.parent.as_fd())) {
+            self.noted.made(spot, verb);
+        }
     }
 
     /// What resolves names.
@@ -141,10 +159,7 @@ impl<'p> Hands<'p> {
         if spot.wants_directory() || kind == Some(libc::S_IFDIR) {
             return Err(errno(refusal_for_directory(kind, flags)));
         }
-        if !self.protected.allows_change(&spot.path, &self.own, Change::Write) {
-            return Err(errno(libc::EACCES));
-        }
-        self.last_made = Some(spot.path.clone());
+        self.guard(spot, Change::Write)?;
         let flags = flags | libc::O_NOFOLLOW | libc::O_NOCTTY;
         match kind {
             Some(libc::S_IFIFO) => {
@@ -159,18 +174,17 @@ impl<'p> Hands<'p> {
                 if flags & libc::O_CREAT != 0 {
                     self.take_mask(caller)?;
                 }
-                Ok(Done::Open(fd::open(spot.parent.as_fd(), &spot.name, flags, mode)?, flags))
+                let opened = fd::open(spot.parent.as_fd(), &spot.name, flags, mode)?;
+                self.note(spot);
+                Ok(Done::Open(opened, flags))
             }
         }
     }
 
     /// Opens something reached through the process list: a descriptor the caller has, for instance.
     fn open_object(&self, caller: &Caller, object: &OwnedFd, flags: c_int) -> io::Result<Done> {
-        let path = self.resolver.path_of(object)?;
         let found = fd::stat(object.as_raw_fd())?;
-        if path.is_absolute() && !self.protected.allows_change(&path, &self.own, Change::Write) {
-            return Err(errno(libc::EACCES));
-        }
+        self.guard_object(object, Change::Write)?;
         let flags = flags & !(libc::O_NOFOLLOW | libc::O_CREAT | libc::O_EXCL) | libc::O_NOCTTY;
         match found.st_mode & libc::S_IFMT {
             libc::S_IFIFO => Waiting::begin(&self.resolver, object, flags),
@@ -185,15 +199,14 @@ impl<'p> Hands<'p> {
     /// `mkdir`, `mkdirat`.
     pub(super) fn mkdir(&mut self, caller: &Caller, dirfd: c_int, name: u64, mode: u32) -> io::Result<Done> {
         let spot = self.spot(caller, (dirfd, name))?;
-        if !self.protected.allows_directory(&spot.path, &self.own, Change::Make) {
+        let is_own = || self.own.has(spot.parent.as_fd());
+        if !self.protected.allows_directory(&spot.path, &is_own, Change::Make) {
             return Err(self.refusal(&spot));
         }
         self.take_mask(caller)?;
         mount::make_dir(spot.parent.as_fd(), &spot.name, mode)?;
-        if let Some(identity) = directory_at(&spot) {
-            self.own.made(&spot.path, identity);
-        }
-        self.last_made = Some(spot.path);
+        self.own.made(spot.parent.as_fd(), &spot.bare_name());
+        self.note(&spot);
         Ok(Done::Nothing)
     }
 
@@ -205,11 +218,12 @@ impl<'p> Hands<'p> {
     /// `mknod`, `mknodat`: pipes, sockets and plain files; the filter refuses devices.
     pub(super) fn mknod(&mut self, caller: &Caller, dirfd: c_int, name: u64, mode: u32) -> io::Result<Done> {
         let spot = self.spot(caller, (dirfd, name))?;
-        self.guard(&spot.path, Change::Make)?;
+        self.guard(&spot, Change::Make)?;
         self.take_mask(caller)?;
         // SAFETY: a descriptor we hold, a NUL-terminated name and integers.
-        check_int(unsafe { libc::mknodat(spot.parent.as_raw_fd(), spot.name.as_ptr(), mode, 0) })
-            .map(|_| Done::Nothing)
+        check_int(unsafe { libc::mknodat(spot.parent.as_raw_fd(), spot.name.as_ptr(), mode, 0) })?;
+        self.note(&spot);
+        Ok(Done::Nothing)
     }
 
     /// `rename` and relatives.
@@ -219,30 +233,32 @@ impl<'p> Hands<'p> {
             return Err(errno(libc::EINVAL));
         }
         let (from, to) = (self.spot(caller, from)?, self.spot(caller, to)?);
-        self.guard(&from.path, Change::Take)?;
         let exchange = flags & libc::RENAME_EXCHANGE != 0;
+        self.guard(&from, Change::Take)?;
         if exchange {
-            self.guard(&from.path, Change::Make)?;
+            self.guard(&from, Change::Make)?;
         }
-        let is_dir = |spot| directory_at(spot).is_some();
-        let is_file =
-            |spot| matches!(look(spot), Ok(Some(found)) if found.st_mode & libc::S_IFMT == libc::S_IFREG);
-        if !is_file(&from) || exchange && !is_file(&to) {
+        let (from_kind, to_kind) = (kind_at(&from), kind_at(&to));
+        if from_kind != Some(libc::S_IFREG) || exchange && to_kind != Some(libc::S_IFREG) {
             self.guard_tree(&from)?;
             self.guard_tree(&to)?;
         }
-        // Callers then copy, and what they copy is looked at name by name.
-        if (is_dir(&from) || exchange && is_dir(&to)) && self.own.confuses(&from.path, &to.path, exchange) {
-            return Err(errno(libc::EXDEV));
-        }
-        if let Some(keys) = self.protected.settings_at(&to.path, &self.own).filter(|_| flags == 0) {
+        let is_own = || self.own.has(to.parent.as_fd());
+        if let Some(keys) = self.protected.settings_at(&to.path, &is_own).filter(|_| flags == 0) {
             return settings::replace(&from, &to, keys).map(|()| Done::Nothing);
-        } else {
-            self.guard(&to.path, Change::Make)?;
-            if matches!(look(&to), Ok(Some(_))) {
-                self.guard(&to.path, Change::Take)?;
+        }
+        self.guard(&to, Change::Make)?;
+        if to_kind.is_some() {
+            self.guard(&to, Change::Take)?;
+        }
+        let from_dir = from_kind == Some(libc::S_IFDIR);
+        let to_dir = exchange && to_kind == Some(libc::S_IFDIR);
+        for (spot, is_dir) in [(&from, from_dir), (&to, to_dir)] {
+            if is_dir {
+                self.guard_leaving(spot)?;
             }
         }
+        let replaced = self.own.at(to.parent.as_fd(), &to.bare_name()).filter(|_| !exchange);
         // SAFETY: descriptors we hold, NUL-terminated names and an integer.
         check(unsafe {
             libc::syscall(
@@ -254,14 +270,23 @@ impl<'p> Hands<'p> {
                 flags,
             )
         })?;
-        self.own.moved(&from.path, &to.path, directory_at(&to));
+        if let Some(replaced) = replaced {
+            self.own.gone(replaced);
+        }
+        self.note(&to);
+        if exchange {
+            self.note(&from);
+        }
+        if from_dir || to_dir {
+            self.noted.moved(&self.resolver);
+        }
         Ok(Done::Nothing)
     }
 
     /// `link`, `linkat`.
     pub(super) fn link(&mut self, caller: &Caller, from: From, to: From, flags: c_int) -> io::Result<Done> {
         let to = self.spot(caller, to)?;
-        self.guard(&to.path, Change::Make)?;
+        self.guard(&to, Change::Make)?;
         let name = caller.name(from.1)?;
         let source = if name.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
             Step::Object(caller.start(self.resolver.proc(), from.0)?)
@@ -272,17 +297,16 @@ impl<'p> Hands<'p> {
         match source {
             Step::Spot(from) => {
                 // Another name for a protected file would be a way to write it.
-                self.guard(&from.path, Change::Make)?;
-                link(from.parent.as_raw_fd(), &from.name, &to, 0)
+                self.guard(&from, Change::Make)?;
+                link(from.parent.as_raw_fd(), &from.name, &to, 0)?;
             }
             Step::Object(object) => {
-                let path = self.resolver.path_of(&object)?;
-                if path.is_absolute() {
-                    self.guard(&path, Change::Make)?;
-                }
-                link(libc::AT_FDCWD, &self.resolver.own_name(&object)?, &to, libc::AT_SYMLINK_FOLLOW)
+                self.guard_object(&object, Change::Make)?;
+                link(libc::AT_FDCWD, &self.resolver.own_name(&object)?, &to, libc::AT_SYMLINK_FOLLOW)?;
             }
         }
+        self.note(&to);
+        Ok(Done::Nothing)
     }
 
     /// `symlink`, `symlinkat`.
@@ -295,9 +319,11 @@ impl<'p> Hands<'p> {
     ) -> io::Result<Done> {
         let target = caller.name(target)?;
         let spot = self.spot(caller, (dirfd, name))?;
-        self.guard(&spot.path, Change::Make)?;
+        self.guard(&spot, Change::Make)?;
         self.guard_tree(&spot)?;
-        mount::make_link(&target, spot.parent.as_fd(), &spot.name).map(|()| Done::Nothing)
+        mount::make_link(&target, spot.parent.as_fd(), &spot.name)?;
+        self.note(&spot);
+        Ok(Done::Nothing)
     }
 
     /// `truncate`.
@@ -325,36 +351,75 @@ impl<'p> Hands<'p> {
         flags: c_int,
     ) -> io::Result<Done> {
         let spot = self.spot(caller, (dirfd, name))?;
+        let is_dir = flags & libc::AT_REMOVEDIR != 0;
+        let is_own = || self.own.has(spot.parent.as_fd());
         // A directory above a protected path that exists is not empty, so the kernel keeps it.
-        if flags & libc::AT_REMOVEDIR == 0
-            || !self.protected.allows_directory(&spot.path, &self.own, Change::Take)
-        {
-            self.guard(&spot.path, Change::Take)?;
+        if !is_dir || !self.protected.allows_directory(&spot.path, &is_own, Change::Take) {
+            self.guard(&spot, Change::Take)?;
         }
+        let own = self.own.at(spot.parent.as_fd(), &spot.bare_name()).filter(|_| is_dir);
         // SAFETY: a descriptor we hold, a NUL-terminated name and an integer.
         check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), spot.name.as_ptr(), flags) })?;
-        self.own.removed(&spot.path);
+        if let Some(own) = own {
+            self.own.gone(own);
+        }
         Ok(Done::Nothing)
     }
 
-    /// Whether the permissions of what lies at `path` may be changed.
-    pub(super) fn may_change_mode(&self, path: &Path) -> bool {
-        self.protected.allows_mode(path, &self.own)
+    /// Whether the permissions of this object, which lies at `path`, may be changed.
+    pub(super) fn may_change_mode(&self, object: &OwnedFd, path: &Path) -> bool {
+        self.protected.allows_mode(path, &|| self.is_in_own(object, path))
+    }
+
+    /// Whether `object`, found at `path`, stands in a directory that the launch made: that directory is held while
+    /// the object is looked for in it.
+    fn is_in_own(&self, object: &OwnedFd, path: &Path) -> bool {
+        let stands = || {
+            let parent = self.resolver.held(path.parent()?).ok()?;
+            let name = CString::new(path.file_name()?.as_encoded_bytes()).ok()?;
+            let found = dir::identity(parent.as_fd(), &name).ok()?;
+            (self.own.has(parent.as_fd()) && found == dir::identity(object.as_fd(), c"").ok()?).then_some(())
+        };
+        stands().is_some()
     }
 
     fn guard_tree(&self, spot: &Spot) -> io::Result<()> {
         if self.protected.allows_tree(&spot.path) { Ok(()) } else { Err(errno(libc::EACCES)) }
     }
 
-    fn guard(&self, path: &Path, change: Change) -> io::Result<()> {
-        if self.protected.allows_change(path, &self.own, change) { Ok(()) } else { Err(errno(libc::EACCES)) }
+    /// A directory is moved only if everything in it could be taken away by name. Callers that are told of another
+    /// file system would copy, and then take away what they can: half of the directory here, half there.
+    fn guard_leaving(&mut self, spot: &Spot) -> io::Result<()> {
+        may_leave(spot, self.protected, &self.own).map_err(|kept| {
+            self.kept = match kept {
+                Kept::By(path) => Some(path),
+                Kept::Unknown => None,
+            };
+            errno(libc::EACCES)
+        })
+    }
+
+    fn guard(&self, spot: &Spot, change: Change) -> io::Result<()> {
+        let is_own = || self.own.has(spot.parent.as_fd());
+        if self.protected.allows_change(&spot.path, &is_own, change) {
+            Ok(())
+        } else {
+            Err(errno(libc::EACCES))
+        }
+    }
+
+    fn guard_object(&self, object: &OwnedFd, change: Change) -> io::Result<()> {
+        let path = self.resolver.path_of(object)?;
+        let is_own = || self.is_in_own(object, &path);
+        let allowed = !path.is_absolute() || self.protected.allows_change(&path, &is_own, change);
+        if allowed { Ok(()) } else { Err(errno(libc::EACCES)) }
     }
 }
 
-fn link(from: c_int, name: &CStr, to: &Spot, flags: c_int) -> io::Result<Done> {
+fn link(from: c_int, name: &CStr, to: &Spot, flags: c_int) -> io::Result<()> {
     // SAFETY: descriptors we hold and NUL-terminated names.
     check_int(unsafe { libc::linkat(from, name.as_ptr(), to.parent.as_raw_fd(), to.name.as_ptr(), flags) })
-        .map(|_| Done::Nothing)
+        .map(drop)
 }
 
 /// What lies at `spot`, `None` if nothing does.
@@ -366,10 +431,9 @@ fn look(spot: &Spot) -> io::Result<Option<libc::stat>> {
     }
 }
 
-/// What the directory at `spot` is, if there is one.
-fn directory_at(spot: &Spot) -> Option<Identity> {
-    let found = look(spot).ok().flatten()?;
-    (found.st_mode & libc::S_IFMT == libc::S_IFDIR).then_some((found.st_dev, found.st_ino))
+/// The kind of what lies at `spot`, if something does.
+fn kind_at(spot: &Spot) -> Option<u32> {
+    look(spot).ok().flatten().map(|found| found.st_mode & libc::S_IFMT)
 }
 
 /// What the kernel says to opening a directory, or a name with a trailing slash, for writing.

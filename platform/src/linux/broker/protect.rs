@@ -12,10 +12,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use super::own::Own;
 use crate::linux::sources::writable_bind;
 use crate::path::within;
 use crate::plan::{Access, InsideNew, MountOp, Place, Plan, ProtectedName, Rights};
+use crate::report::Verb;
 
 /// The guarded paths and names, as seen inside.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub(crate) struct Protected {
     held_here: Vec<Place>,
     /// Paths that are open although their names are protected: what leads to them stays where it is.
     opened: BTreeSet<PathBuf>,
+    /// Places of which what is made there outlives the launch.
+    lasting: Vec<PathBuf>,
     /// The largest file there may be.
     file_size: Option<u64>,
     proc: PathBuf,
@@ -44,6 +46,9 @@ pub(super) enum Change {
     /// It is taken away.
     Take,
 }
+
+/// Whether the launch itself made the directory in which the name stands; asked only where it matters.
+pub(super) type Whose<'w> = &'w dyn Fn() -> bool;
 
 /// How a path relates to a protected name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,9 +73,8 @@ impl Protected {
             let Ok(below) = path.strip_prefix(dest) else { continue };
             paths.extend(aliases(plan, &source.join(below)));
         }
-        let writable =
-            plan.mounts.iter().any(|op| matches!(op, MountOp::Bind { access: Access::ReadWrite, .. }));
-        let names = if writable { Arc::clone(&plan.protect_names) } else { Arc::default() };
+        let lasting: Vec<PathBuf> = plan.mounts.iter().filter_map(writable_place).collect();
+        let names = if !lasting.is_empty() { Arc::clone(&plan.protect_names) } else { Arc::default() };
         let proc = plan.mounts.iter().find_map(|op| match op {
             MountOp::Proc { dest } => Some(dest.clone()),
             _ => None,
@@ -82,7 +86,7 @@ impl Protected {
             names.iter().flat_map(|name| name.may_make.iter().chain(&name.may_take)).cloned().collect();
         let (paths, by_first, file_size) =
             (paths.into_iter().collect(), OnceCell::new(), plan.limits.file_size);
-        any.then_some(Self { paths, names, by_first, held_here, opened, file_size, proc })
+        any.then_some(Self { paths, names, by_first, held_here, opened, lasting, file_size, proc })
     }
 
     /// Whether removing names has to be watched too: names that may stand anywhere cannot all be covered by
@@ -91,16 +95,24 @@ impl Protected {
         !self.names.is_empty() || !self.held_here.is_empty()
     }
 
-    /// Whether protected names of several parts start with the last part of `path`, or one of them that may hold
-    /// anything when new ends with it: worth telling afterwards.
-    pub(super) fn leads_on(&self, path: &Path) -> bool {
-        let Some(last) = path.file_name() else { return false };
-        let several = |name: &&ProtectedName| name.components.len() > 1;
-        let mut starting = self.starting_with(last);
-        let mut ending =
-            self.names.iter().filter(several).filter(|name| name.inside_new == InsideNew::Anything);
-        starting.any(|name| several(&name))
-            || ending.any(|name| name.components.last().is_some_and(|part| part == last))
+    /// What is to be told of something made at `path`, if anything is. Protected names of several parts may start with
+    /// its last part, or one that may hold anything when new end with it; or it is a protected name itself, in a
+    /// directory that is new. What is gone at the end of the launch is not worth a word.
+    pub(super) fn tells(&self, path: &Path, own: Whose<'_>) -> Option<Verb> {
+        let last = path.file_name()?;
+        let several = |name: &ProtectedName| name.components.len() > 1;
+        let free = |name: &&ProtectedName| name.inside_new == InsideNew::Anything;
+        let starts = self.starting_with(last).any(several);
+        let ends =
+            |name: &ProtectedName| several(name) && name.components.last().is_some_and(|part| part == last);
+        let verb = if starts || self.names.iter().filter(free).any(ends) {
+            Verb::Made
+        } else if self.starting_with(last).any(|name| free(&name)) && own() {
+            Verb::Obeyed
+        } else {
+            return None;
+        };
+        self.lasting.iter().any(|place| path.starts_with(place)).then_some(verb)
     }
 
     /// Where the process list is.
@@ -122,9 +134,10 @@ impl Protected {
     }
 
     /// Whether a directory may be made, or an empty one taken away, at `path`.
-    pub(super) fn allows_directory(&self, path: &Path, own: &Own, change: Change) -> bool {
+    pub(super) fn allows_directory(&self, path: &Path, own: Whose<'_>, change: Change) -> bool {
         let refused = |relation| match relation {
             Relation::Above | Relation::AboveNew => false,
+            Relation::New(_) if change == Change::Take => false,
             Relation::New(InsideNew::Ending(_) | InsideNew::Anything) => false,
             Relation::Within | Relation::New(InsideNew::Nothing | InsideNew::Settings(_)) => true,
         };
@@ -134,9 +147,11 @@ impl Protected {
     }
 
     /// Whether anything else than a directory may be made, written or taken away at `path`.
-    pub(super) fn allows_change(&self, path: &Path, own: &Own, change: Change) -> bool {
+    pub(super) fn allows_change(&self, path: &Path, own: Whose<'_>, change: Change) -> bool {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         let refused = |relation| match relation {
+            // What the launch made itself it may take away.
+            Relation::AboveNew | Relation::New(_) if change == Change::Take => false,
             Relation::New(InsideNew::Ending(ending)) => !name.ends_with(ending.as_encoded_bytes()),
             Relation::New(InsideNew::Anything) => false,
             // What is moved or linked there could hold anything already.
@@ -153,7 +168,7 @@ impl Protected {
 
     /// Whether the permissions of what lies at `path` may be changed: not those of what was there before, and
     /// freely in what the launch made itself, whose content is looked at anyway.
-    pub(super) fn allows_mode(&self, path: &Path, own: &Own) -> bool {
+    pub(super) fn allows_mode(&self, path: &Path, own: Whose<'_>) -> bool {
         let refused = |relation| match relation {
             Relation::Within => true,
             Relation::Above | Relation::AboveNew | Relation::New(_) => false,
@@ -178,7 +193,7 @@ impl Protected {
     }
 
     /// The keys to which the file that is about to be renamed to `path` must keep.
-    pub(super) fn settings_at(&self, path: &Path, own: &Own) -> Option<&[Cow<'static, str>]> {
+    pub(super) fn settings_at(&self, path: &Path, own: Whose<'_>) -> Option<&[Cow<'static, str>]> {
         if self.paths.iter().any(|kept| path.starts_with(kept) || kept.starts_with(path)) {
             return None;
         }
@@ -201,13 +216,34 @@ impl Protected {
         by_first.get(part).into_iter().flatten().map(|index| &self.names[*index])
     }
 
+    /// Whether protected names may begin above `path`, or with its last part.
+    pub(super) fn may_be_within(&self, path: &Path) -> bool {
+        parts_of(path).into_iter().any(|part| self.starting_with(part).next().is_some())
+    }
+
+    /// Whether the name `part`, in the directory `above` that the launch did not make, stays where it is when that
+    /// directory is moved; `within` says whether protected names may begin above it.
+    pub(super) fn stays(&self, above: &Path, within: bool, part: &OsStr, is_dir: bool) -> bool {
+        if !within && self.starting_with(part).next().is_none() {
+            return false;
+        }
+        let kept = |relation| match relation {
+            Relation::Within => true,
+            Relation::Above => !is_dir,
+            Relation::AboveNew | Relation::New(_) => false,
+        };
+        self.names_at(&above.join(part), &|| false, Change::Take).into_iter().any(kept)
+    }
+
     /// Every protected name that `path` has to do with.
-    fn names_at(&self, path: &Path, own: &Own, change: Change) -> Vec<Relation<'_>> {
+    fn names_at(&self, path: &Path, own: Whose<'_>, change: Change) -> Vec<Relation<'_>> {
         let parts = parts_of(path);
+        let known = OnceCell::new();
+        let own = || *known.get_or_init(own);
         let mut found = Vec::new();
         for at in 0..parts.len() {
             for name in self.starting_with(parts[at]) {
-                found.extend(relation(name, path, &parts, at, own, change));
+                found.extend(relation(name, path, &parts, at, &own, change));
             }
         }
         found
@@ -242,7 +278,7 @@ fn relation<'n>(
     path: &Path,
     parts: &[&OsStr],
     at: usize,
-    own: &Own,
+    own: Whose<'_>,
     change: Change,
 ) -> Option<Relation<'n>> {
     let open = match change {
@@ -252,17 +288,12 @@ fn relation<'n>(
     if open.iter().any(|open| path.starts_with(open)) {
         return None;
     }
-    match reach(&name.components, &parts[at..])? {
-        Reach::Whole(length) => {
-            let directory = std::iter::once(OsStr::new("/")).chain(parts[..at + length - 1].iter().copied());
-            let is_own = own.covers(&directory.collect::<PathBuf>());
-            Some(if is_own { Relation::New(&name.inside_new) } else { Relation::Within })
-        }
-        Reach::Start => {
-            let is_own = path.parent().is_some_and(|directory| own.covers(directory));
-            Some(if is_own { Relation::AboveNew } else { Relation::Above })
-        }
-    }
+    Some(match (reach(&name.components, &parts[at..])?, own()) {
+        (Reach::Whole(_), true) => Relation::New(&name.inside_new),
+        (Reach::Whole(_), false) => Relation::Within,
+        (Reach::Start, true) => Relation::AboveNew,
+        (Reach::Start, false) => Relation::Above,
+    })
 }
 
 /// How far a name goes with the parts of a path.
@@ -293,6 +324,14 @@ fn reach(name: &[Cow<'_, OsStr>], parts: &[&OsStr]) -> Option<Reach> {
         None => Some(Reach::Start),
         Some((part, parts)) if first == "*" || first == *part => reach(rest, parts).map(one_more),
         Some(_) => None,
+    }
+}
+
+/// Where something of the host can be written.
+fn writable_place(op: &MountOp) -> Option<PathBuf> {
+    match op {
+        MountOp::Bind { dest, access: Access::ReadWrite, .. } => Some(dest.clone()),
+        _ => None,
     }
 }
 
@@ -360,11 +399,11 @@ mod tests {
     }
 
     fn change(guard: &Protected, path: &str) -> bool {
-        guard.allows_change(Path::new(path), &Own::default(), Change::Make)
+        guard.allows_change(Path::new(path), &|| false, Change::Make)
     }
 
     fn directory(guard: &Protected, path: &str) -> bool {
-        guard.allows_directory(Path::new(path), &Own::default(), Change::Make)
+        guard.allows_directory(Path::new(path), &|| false, Change::Make)
     }
 
     #[test]
@@ -399,7 +438,7 @@ mod tests {
             place("/tmp/w/sub", Rights::WRITE | Rights::REMOVE),
         ];
         let guard = Protected::of(&plan).unwrap();
-        let take = |path: &str| guard.allows_change(Path::new(path), &Own::default(), Change::Take);
+        let take = |path: &str| guard.allows_change(Path::new(path), &|| false, Change::Take);
         assert!(take("/tmp/x") && take("/tmp/w/sub/x") && !take("/tmp/w/x"));
         assert!(!take("/tmp/w") && !change(&guard, "/tmp"), "what leads to a place stays");
         assert!(change(&guard, "/tmp/w/x"));
@@ -425,16 +464,42 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_one_part_is_the_launchs_own_below_what_it_made() {
+    fn a_name_of_one_part_is_the_launchs_own_in_what_it_made() {
         let guard = named(&[".git/hooks", ".envrc", ".git/modules/**/config"]);
-        let mut own = Own::seen_everywhere();
-        own.made(Path::new("/w/new"), Own::THE_SAME);
-        let change = |own: &Own, path: &str| guard.allows_change(Path::new(path), own, Change::Make);
-        assert!(change(&own, "/w/new/.envrc") && !change(&own, "/w/.envrc"));
-        assert!(!change(&own, "/w/new/.git/hooks/x") && change(&own, "/w/new/.git/hooks/x.sample"));
-        assert!(!change(&own, "/w/old/.git/hooks/x.sample"));
-        own.moved(Path::new("/w/new"), Path::new("/w/newer"), Some(Own::THE_SAME));
-        assert!(change(&own, "/w/newer/.envrc") && !change(&own, "/w/new/.envrc"));
+        let change =
+            |is_own: bool, path: &str| guard.allows_change(Path::new(path), &|| is_own, Change::Make);
+        assert!(change(true, "/w/new/.envrc") && !change(false, "/w/.envrc"));
+        assert!(!change(true, "/w/new/.git/hooks/x") && change(true, "/w/new/.git/hooks/x.sample"));
+        assert!(!change(false, "/w/new/.git/hooks/x.sample"), "asked of the directory it stands in");
+        let take = |is_own: bool, path: &str| guard.allows_change(Path::new(path), &|| is_own, Change::Take);
+        assert!(take(true, "/w/new/.git/hooks/x") && !take(false, "/w/new/.git/hooks/x"));
+    }
+
+    #[test]
+    fn what_stays_keeps_the_directory_it_is_in() {
+        let guard = named(&[".git/hooks", ".git/config", ".envrc", ".git/modules/**/config"]);
+        let stays = |path: &str, is_dir| {
+            let path = Path::new(path);
+            let above = path.parent().unwrap();
+            guard.stays(above, guard.may_be_within(above), path.file_name().unwrap(), is_dir)
+        };
+        for path in ["/w/a/.envrc", "/w/a/.git/config", "/w/a/.git/modules/m/config", "/w/a/.git"] {
+            assert!(stays(path, false), "{path}");
+        }
+        assert!(stays("/w/a/.git/hooks", true) && !stays("/w/a/.git", true));
+        assert!(
+            !stays("/w/a/config", false) && stays("/w/kept/.envrc", false),
+            "only making that one was opened"
+        );
+    }
+
+    #[test]
+    fn what_is_told_outlives_the_launch() {
+        let guard = named(&[".git/hooks", ".envrc"]);
+        let tells = |path: &str, is_own: bool| guard.tells(Path::new(path), &|| is_own);
+        assert_eq!(tells("/w/a/.git", false), Some(Verb::Made));
+        assert_eq!((tells("/w/a/.envrc", true), tells("/w/a/.envrc", false)), (Some(Verb::Obeyed), None));
+        assert_eq!((tells("/tmp/a/.envrc", true), tells("/w/a/x", true)), (None, None));
     }
 
     #[test]
@@ -466,16 +531,13 @@ mod tests {
     #[test]
     fn a_new_directory_that_starts_a_name_holds_only_what_is_harmless() {
         let guard = named(&[".git/hooks", ".git/config", ".config/fish"]);
-        let mut own = Own::seen_everywhere();
-        own.made(Path::new("/w/.git"), Own::THE_SAME);
-        own.made(Path::new("/w/.config"), Own::THE_SAME);
         let path = Path::new;
-        assert!(guard.allows_directory(path("/w/.git/hooks"), &own, Change::Make));
-        assert!(guard.allows_change(path("/w/.git/hooks/pre-commit.sample"), &own, Change::Make));
-        assert!(!guard.allows_change(path("/w/.git/hooks/pre-commit"), &own, Change::Make));
-        assert!(!guard.allows_change(path("/w/.git/config"), &own, Change::Make));
-        assert!(guard.settings_at(path("/w/.git/config"), &own).is_some());
-        assert!(guard.settings_at(path("/w/old/.git/config"), &own).is_none());
-        assert!(!guard.allows_directory(path("/w/.config/fish"), &own, Change::Make));
+        let directory = |name| guard.allows_directory(path(name), &|| true, Change::Make);
+        let change = |name| guard.allows_change(path(name), &|| true, Change::Make);
+        assert!(directory("/w/.git/hooks") && change("/w/.git/hooks/pre-commit.sample"));
+        assert!(!change("/w/.git/hooks/pre-commit") && !change("/w/.git/config"));
+        assert!(guard.settings_at(path("/w/.git/config"), &|| true).is_some());
+        assert!(guard.settings_at(path("/w/.git/config"), &|| false).is_none());
+        assert!(!directory("/w/.config/fish"));
     }
 }

@@ -85,6 +85,12 @@ impl Resolver {
         Ok(PathBuf::from(OsStr::from_bytes(path)))
     }
 
+    /// The directory at `path`, which has no links in it.
+    pub(super) fn held(&self, path: &Path) -> io::Result<OwnedFd> {
+        let below = relative(&c_path(path)?)?;
+        fd::open2(self.root.as_fd(), &below, libc::O_PATH | libc::O_DIRECTORY, 0, NO_SYMLINKS)
+    }
+
     /// The path `/proc/self/fd/N` of one of our descriptors.
     pub(super) fn own_name(&self, object: &OwnedFd) -> io::Result<CString> {
         c_path(&self.proc_path.join("self/fd").join(object.as_raw_fd().to_string()))

@@ -1,6 +1,6 @@
 //! Tells what watched calls ask for and what came of them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::caller::Caller;
 use super::listener::Call;
@@ -20,11 +20,7 @@ pub(super) fn note(telling: &mut Telling<'_>, call: &Call, caller: &Caller, proc
     }
 }
 
-/// Tells that `call` made something that leads on to protected names.
-pub(super) fn note_made(telling: &mut Telling<'_>, call: &Call, caller: &Caller, proc: &Path) {
-    for ask in asks(call.name(), call.arguments(), caller) {
-        if let Some(act) = named(ask, call.name(), caller, proc) {
-            telling.tell(Act { verb: Verb::Made, ..act });
-        }
-    }
+/// An act of `call` on this path.
+pub(super) fn about(verb: Verb, path: PathBuf, call: &Call, error: i32) -> Act {
+    Act { verb, path, call: call.name(), error, words: Vec::new() }
 }

@@ -5,6 +5,7 @@
 //! Invariant: every function here is safe to call with any arguments; a bad one gives an error.
 
 pub(crate) mod datagram;
+pub(crate) mod dir;
 pub(crate) mod fd;
 pub(crate) mod inet;
 pub(crate) mod memory;

@@ -1,0 +1,79 @@
+//! What a launch leaves behind that is run or obeyed later, told at its end, tried behind every backend.
+
+use crate::attacks::{BACKENDS, attack};
+use crate::bench::Bench;
+
+#[test]
+fn what_leads_git_astray_is_told_of_by_whatever_way_it_came() {
+    let prepared = "mkdir -p .git/worktrees/x; echo /prepared > f; cd .git/worktrees/x";
+    for backend in BACKENDS {
+        for (script, told) in [
+            ("mkdir b; echo 'gitdir: prepared' > b/.git; mv b c; mkdir d; mv c d/c".to_owned(), "/d/c/.git"),
+            (format!("{prepared}; cp ../../../f c; mv c commondir"), "/x/commondir"),
+            (format!("{prepared}; cp ../../../f c; ln c commondir"), "/x/commondir"),
+            (format!("{prepared}; ln -s ../../../f commondir"), "/x/commondir"),
+            (
+                format!("{prepared}; echo /prepared > commondir; cd ..; mv x y 2>/dev/null; true"),
+                "/x/commondir",
+            ),
+        ] {
+            let bench = Bench::new("astray");
+            bench.shell_line("git init -q .");
+            bench.open_record("");
+            let run = attack(&bench, backend, &script);
+            let told = format!("{told} leads git to settings of the command's own making");
+            assert!(run.status == 0 && run.stderr.contains(&told), "{backend:?} {script}: {}", run.stderr);
+        }
+    }
+}
+
+#[test]
+fn more_than_can_be_followed_is_said_too() {
+    let bench = Bench::new("flood");
+    bench.open_record("");
+    let run = attack(
+        &bench,
+        BACKENDS[0],
+        "for i in $(seq 70); do mkdir -p r$i/.git h$i/.vscode; done; mkdir z; echo 'gitdir: prepared' > z/.git",
+    );
+    assert!(run.stderr.contains("more repositories were made than could be followed"), "{}", run.stderr);
+    assert!(run.stderr.contains("h5/.vscode and others\n"), "{}", run.stderr);
+}
+
+#[test]
+fn names_that_programs_obey_are_told_of_where_they_stand_in_the_end() {
+    for backend in BACKENDS {
+        let bench = Bench::new("obeyed");
+        bench.open_record("");
+        let run = attack(
+            &bench,
+            backend,
+            "mkdir n; echo a > n/.envrc; mkdir n/.claude; echo {} > n/.claude/settings.json; echo x > t; mv t n/.mcp.json; \
+             mkdir g; echo a > g/.npmrc; rm -r g; mv n m; mkdir $TMPDIR/s; echo a > $TMPDIR/s/.envrc",
+        );
+        let line =
+            run.stderr.lines().find(|line| line.contains("obeyed by other programs")).unwrap_or_default();
+        for name in ["/m/.envrc", "/m/.claude", "/m/.mcp.json"] {
+            assert!(line.contains(name), "{backend:?} {name}: {}", run.stderr);
+        }
+        assert!(!line.contains(".npmrc") && !line.contains("/s/.envrc"), "{backend:?}: {line}");
+        assert_eq!(run.status, 0, "{backend:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn templates_and_clones_bring_their_own_settings() {
+    let bench = Bench::new("templates");
+    bench.shell_line(
+        "git init -q . && git init -q origin && cd origin && mkdir -p .vscode sub && echo '{}' > .vscode/settings.json \
+         && echo a > .envrc && echo a > .npmrc && echo '{}' > .mcp.json && echo a > sub/.envrc && git add -A \
+         && git -c user.name=a -c user.email=a@b commit -qm x",
+    );
+    let script = "set -e; git clone -q origin copy; mkdir template; tar -C copy --exclude=./.git -c . | tar -C template -x; mv template app; git init -q fresh; git -C copy status --short; \
+         git clone -q origin again; rm -r again; ls -A app";
+    let run = bench.run(&["exec", "--agent", "builder", "--", "sh", "-c", script], "");
+    assert_eq!(run.stdout, ".envrc\n.mcp.json\n.npmrc\n.vscode\nsub\n", "{}", run.stderr);
+    assert!(run.status == 0 && run.stderr.contains("obeyed by other programs"), "{}", run.stderr);
+    assert_eq!(bench.read("copy/.vscode/settings.json"), "{}\n");
+    assert!(!bench.exists("again"), "{}", run.stderr);
+}
