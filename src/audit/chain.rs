@@ -94,9 +94,11 @@ pub(super) fn seal(content: Content<'_>, last: Link) -> (String, Link) {
     (line, Link { seq, hash })
 }
 
-fn quoted(text: &str) -> Value {
+fn quoted(text: &str) -> String {
     const MOST: usize = 256;
-    Value::String(if text.len() > MOST { text.chars().take(MOST / 4).collect() } else { text.to_owned() })
+    let cut: String = if text.len() > MOST { text.chars().take(MOST / 4).collect() } else { String::new() };
+    let kept = if cut.is_empty() { text } else { &cut };
+    serde_json::to_string(kept).unwrap_or_else(|_| "\"\"".to_owned())
 }
 
 /// The body as JSON, shortened when it is too long for a line.
