@@ -94,9 +94,11 @@ pub(super) fn seal(content: Content<'_>, last: Link) -> (String, Link) {
     (line, Link { seq, hash })
 }
 
-fn quoted(text: &str) -> Value {
+fn quoted(text: &str) -> String {
     const MOST: usize = 256;
-    Value::String(if text.len() > MOST { text.chars().take(MOST / 4).collect() } else { text.to_owned() })
+    let cut: String = if text.len() > MOST { text.chars().take(MOST / 4).collect() } else { String::new() };
+    let kept = if cut.is_empty() { text } else { &cut };
+    serde_json::to_string(kept).unwrap_or_else(|_| "\"\"".to_owned())
 }
 
 /// The body as JSON, shortened when it is too long for a line.
@@ -196,7 +198,10 @@ impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
-        let text: String = self.0.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect();
+        let mut text = String::with_capacity(2 * self.0.len());
+        for byte in self.0 {
+            text.extend([digit(byte >> 4), digit(*byte)]);
+        }
         f.write_str(&text)
     }
 }

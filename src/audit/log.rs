@@ -43,8 +43,17 @@ pub struct Log {
 #[derive(Debug)]
 struct Kept {
     turn: Turn,
-    file: File,
+    file: Opened,
     head: Head,
+}
+
+/// The file that is written to, and what was seen when it was opened under the lock.
+#[derive(Debug)]
+struct Opened {
+    file: File,
+    /// The device and number of the file.
+    id: (u64, u64),
+    size: u64,
 }
 
 impl Log {
@@ -88,7 +97,7 @@ impl Log {
             && last.turn.again(&self.files)?
             && let Some(head) = last.position(&self.files, self.settings.max_size)?
         {
-            last.head = self.write(events, &Position::at(head), &last.turn, &mut last.file, None)?;
+            last.head = self.write(events, &Position::at(head), &last.turn, &mut last.file.file, None)?;
             last.turn.release()?;
             *kept = Some(last);
             return Ok(());
@@ -101,16 +110,16 @@ impl Log {
     fn append_anew(&self, events: &[Event]) -> io::Result<Kept> {
         let turn = Turn::take(&self.files)?;
         let mut file = open_log(&self.files.current())?;
-        let mut position = recover(&self.files, turn.head(&self.files)?, &file)?;
+        let mut position = recover(&self.files, turn.head(&self.files)?, &file.file, file.size)?;
         if position.head.size >= self.settings.max_size && position.repair.is_none() {
             // A log that cannot be rotated is still a log.
-            if let Ok(next) = self.files.rotate(&position.head, &file) {
+            if let Ok(next) = self.files.rotate(&position.head, &file.file) {
                 file = open_log(&self.files.current())?;
                 position = next;
             }
         }
         let dropped = if position.begins { self.files.to_drop(self.settings.keep) } else { Vec::new() };
-        let head = self.write(events, &position, &turn, &mut file, dropped.last().copied())?;
+        let head = self.write(events, &position, &turn, &mut file.file, dropped.last().copied())?;
         self.files.remove(&dropped);
         turn.release()?;
         Ok(Kept { turn, file, head })
@@ -165,8 +174,9 @@ impl Kept {
     /// Where the log goes on, when it is as this process or another left it; none when it must be looked at.
     fn position(&self, files: &Files, most: u64) -> io::Result<Option<Head>> {
         let Some(head) = self.turn.read_again(self.head)? else { return Ok(None) };
-        let (own, there) = (self.file.metadata()?, std::fs::metadata(files.current()));
-        let same = there.is_ok_and(|there| same_file(&own, &there)) && own.len() == head.size;
+        // What stands there under that name is either the open file, or not what is to be written to.
+        let there = std::fs::metadata(files.current());
+        let same = there.is_ok_and(|there| id(&there) == self.file.id && there.len() == head.size);
         Ok((same && head.file == self.head.file && head.size < most).then_some(head))
     }
 }
@@ -209,13 +219,19 @@ pub fn new_session() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
 }
 
-fn open_log(path: &Path) -> io::Result<File> {
+fn open_log(path: &Path) -> io::Result<Opened> {
     let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a plain file")) }
+    let meta = file.metadata()?;
+    if meta.is_file() {
+        Ok(Opened { file, id: id(&meta), size: meta.len() })
+    } else {
+        Err(io::Error::other("it is not a plain file"))
+    }
 }
 
-fn same_file(one: &Metadata, other: &Metadata) -> bool {
-    one.ino() == other.ino() && one.dev() == other.dev()
+/// What tells one file from another.
+fn id(meta: &Metadata) -> (u64, u64) {
+    (meta.dev(), meta.ino())
 }
 
 /// One writer's turn: the head, locked until dropped or released.
@@ -235,8 +251,7 @@ impl Turn {
     /// Waits for the next turn with the same file; false when another stands in its place.
     fn again(&self, files: &Files) -> io::Result<bool> {
         wait(Instant::now(), || self.file.try_lock())?;
-        let there = std::fs::metadata(files.head());
-        Ok(there.is_ok_and(|there| (there.dev(), there.ino()) == self.id))
+        Ok(std::fs::metadata(files.head()).is_ok_and(|there| id(&there) == self.id))
     }
 
     /// The head as it is now, most often as it was left; none when it cannot be read.
@@ -265,9 +280,9 @@ impl Turn {
             };
             wait(begun, || head.try_lock())?;
             // Whoever removed the file meanwhile left us with a lock that holds nobody up.
-            let own = head.metadata()?;
-            if std::fs::metadata(&path).is_ok_and(|there| same_file(&own, &there)) {
-                return Ok(Self { file: head, id: (own.dev(), own.ino()) });
+            let own = id(&head.metadata()?);
+            if std::fs::metadata(&path).is_ok_and(|there| id(&there) == own) {
+                return Ok(Self { file: head, id: own });
             }
             if begun.elapsed() > PATIENCE {
                 return Err(io::Error::new(ErrorKind::TimedOut, "its head is replaced again and again"));

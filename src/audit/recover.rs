@@ -43,9 +43,8 @@ impl Position {
     }
 }
 
-/// Finds out where the log ends.
-pub(super) fn recover(files: &Files, head: Option<Head>, current: &File) -> io::Result<Position> {
-    let size = current.metadata()?.len();
+/// Finds out where the log ends, whose current file is of the size given.
+pub(super) fn recover(files: &Files, head: Option<Head>, current: &File, size: u64) -> io::Result<Position> {
     let Some(head) = head else { return without_head(files, current, size) };
     if head.size == size {
         return Ok(Position::at(head));

@@ -14,40 +14,48 @@ const SHORTEST: usize = 8;
 
 /// The event without secrets.
 #[must_use]
-pub fn redact(event: Event) -> Event {
-    Event { body: object(event.body), ..event }
+pub fn redact(mut event: Event) -> Event {
+    object(&mut event.body);
+    event
 }
 
-fn object(pairs: Map<String, Value>) -> Map<String, Value> {
-    pairs
-        .into_iter()
-        .map(|(key, value)| {
-            let secret = value.is_string() && SECRETS.names_secret(&key);
-            (key, if secret { Value::from(REDACTED) } else { value_without(value) })
-        })
-        .collect()
+fn object(pairs: &mut Map<String, Value>) {
+    for (key, value) in pairs {
+        if value.is_string() && SECRETS.names_secret(key) {
+            *value = Value::from(REDACTED);
+        } else {
+            value_without(value);
+        }
+    }
 }
 
-fn value_without(value: Value) -> Value {
+fn value_without(value: &mut Value) {
     match value {
-        Value::String(text) => Value::String(item(&text)),
+        Value::String(text) => replace(text, item),
         Value::Array(items) => list(items),
-        Value::Object(pairs) => Value::Object(object(pairs)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+        Value::Object(pairs) => object(pairs),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
 /// A list of strings is taken for the arguments of a command.
-fn list(items: Vec<Value>) -> Value {
+fn list(items: &mut [Value]) {
     let mut state = Arguments::default();
-    let without = |value: Value| match value {
-        Value::String(text) => Value::String(state.take(&text, item)),
-        other => {
+    for value in items {
+        if let Value::String(text) = value {
+            replace(text, |argument| state.take(argument, item));
+        } else {
             state = Arguments::default();
-            value_without(other)
+            value_without(value);
         }
-    };
-    Value::Array(items.into_iter().map(without).collect())
+    }
+}
+
+/// Puts in the place of a text what is to stand there instead, if anything is.
+fn replace(text: &mut String, instead: impl FnOnce(&str) -> Option<String>) {
+    if let Some(instead) = instead(text) {
+        *text = instead;
+    }
 }
 
 /// What is known from the arguments before.
@@ -60,56 +68,78 @@ struct Arguments {
 }
 
 impl Arguments {
-    /// An argument without its secrets; `rest` looks into it when it is not one as a whole.
-    fn take(&mut self, argument: &str, rest: impl FnOnce(&str) -> String) -> String {
+    /// What is to stand in the place of an argument, if it holds a secret; `rest` looks into it when it is not one
+    /// as a whole.
+    fn take(&mut self, argument: &str, rest: impl FnOnce(&str) -> Option<String>) -> Option<String> {
         if std::mem::take(&mut self.secret_next) {
             // `Authorization: Bearer TOKEN`: the scheme is no secret, what follows it is.
             self.secret_next = SECRETS.is_scheme(argument);
-            return if self.secret_next { argument.to_owned() } else { REDACTED.to_owned() };
+            return (!self.secret_next).then(|| REDACTED.to_owned());
         }
-        if let Some(joined) = self.option(argument) {
-            return joined;
+        match self.option(argument) {
+            Place::Value(option) => return Some(format!("{option}{REDACTED}")),
+            Place::Before => {
+                self.secret_next = true;
+                return None;
+            }
+            Place::Elsewhere => {}
         }
         let bare = argument.trim_start_matches('-');
         let dashed = bare.len() < argument.len();
-        let valueless = !bare.contains('=') && !bare.contains(char::is_whitespace);
+        let valueless = || !bare.contains('=') && !bare.contains(char::is_whitespace);
         let scheme = SECRETS.is_scheme(argument);
         let named =
-            valueless && (dashed || self.setting || bare.ends_with(':')) && SECRETS.names_secret(bare);
+            (dashed || self.setting || bare.ends_with(':')) && valueless() && SECRETS.names_secret(bare);
         self.secret_next = scheme || named;
         self.setting |= SECRETS.is_setting(argument);
-        if self.secret_next { argument.to_owned() } else { rest(argument) }
+        if self.secret_next { None } else { rest(argument) }
     }
 
-    /// Follows which program is meant, wrappers before it left behind; answers when an option's value is joined.
-    fn option(&mut self, argument: &str) -> Option<String> {
-        let name = argument.rsplit('/').next().unwrap_or(argument);
-        let of_program = SECRETS.options().filter(|option| Some(option.program) == self.program);
-        let in_place =
-            |subcommand: Option<&str>| subcommand.is_none() || subcommand == self.subcommand.as_deref();
-        for option in of_program.filter(|option| in_place(option.subcommand)) {
-            if argument == option.option {
-                self.secret_next = true;
-                return Some(argument.to_owned());
-            }
-            let short = option.option.len() == 2 && !argument.starts_with("--");
-            if short && argument.len() > 2 && argument.starts_with(option.option) {
-                return Some(format!("{}{REDACTED}", option.option));
+    /// Follows which program is meant, wrappers before it left behind, and says where an option has its secret.
+    fn option(&mut self, argument: &str) -> Place {
+        if let Some(program) = self.program {
+            let in_place =
+                |subcommand: Option<&str>| subcommand.is_none() || subcommand == self.subcommand.as_deref();
+            let of_program = SECRETS.options().filter(|option| option.program == program);
+            for option in of_program.filter(|option| in_place(option.subcommand)) {
+                if argument == option.option {
+                    return Place::Before;
+                }
+                let short = option.option.len() == 2 && !argument.starts_with("--");
+                if short && argument.len() > 2 && argument.starts_with(option.option) {
+                    return Place::Value(option.option);
+                }
             }
         }
-        if let Some(option) = SECRETS.options().find(|option| option.program == name) {
-            (self.program, self.subcommand, self.setting) = (Some(option.program), None, false);
+        let name = argument.rsplit('/').next().unwrap_or(argument);
+        if let Some(program) = SECRETS.program(name) {
+            (self.program, self.subcommand, self.setting) = (Some(program), None, false);
         } else if self.program.is_some() && self.subcommand.is_none() && !argument.starts_with('-') {
             self.subcommand = Some(argument.to_owned());
         }
-        None
+        Place::Elsewhere
     }
 }
 
-/// One argument, or a text.
-fn item(text: &str) -> String {
+/// Where the secret of an option is.
+enum Place {
+    /// In the argument, joined to the option.
+    Value(&'static str),
+    /// In the next argument.
+    Before,
+    /// Nowhere: it is not such an option.
+    Elsewhere,
+}
+
+/// One argument, or a text: what is to stand in its place, if it holds a secret.
+fn item(text: &str) -> Option<String> {
+    // Most are plain words, in which a secret is known by nothing but how it begins.
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/');
+    if text.bytes().all(plain) && !text.contains("--") {
+        return prefixed(text);
+    }
     if text.contains("-----BEGIN") {
-        return REDACTED.to_owned();
+        return Some(REDACTED.to_owned());
     }
     // A header, or a line of settings: all that follows is its value.
     if let Some((name, _)) = text.split_once(':')
@@ -117,10 +147,10 @@ fn item(text: &str) -> String {
         && !name.contains(['/', '"', '\'', '=', '?', '&'])
         && SECRETS.names_secret(name)
     {
-        return format!("{name}: {REDACTED}");
+        return Some(format!("{name}: {REDACTED}"));
     }
     if text.contains(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`')) {
-        words(text)
+        Some(words(text))
     } else {
         word(text)
     }
@@ -146,9 +176,9 @@ fn words(text: &str) -> String {
             }
         };
         let piece = &body[..length];
-        let joined = if quote.is_some() { state.take(piece, item) } else { plain(&mut state, piece) };
+        let instead = if quote.is_some() { state.take(piece, item) } else { plain(&mut state, piece) };
         out.extend(quote);
-        out.push_str(&joined);
+        out.push_str(instead.as_deref().unwrap_or(piece));
         rest = &body[length..];
         if let Some(quote) = quote
             && let Some(after) = rest.strip_prefix(quote)
@@ -164,19 +194,19 @@ fn words(text: &str) -> String {
 }
 
 /// A piece without quotes; punctuation between a quoted name and its value does not use up the expectation.
-fn plain(state: &mut Arguments, piece: &str) -> String {
+fn plain(state: &mut Arguments, piece: &str) -> Option<String> {
     if state.secret_next && piece.chars().all(|c| matches!(c, ':' | '=' | ',' | '{' | '}')) {
-        return piece.to_owned();
+        return None;
     }
     // What a shell puts between two commands begins another.
     if matches!(piece, "|" | "||" | "&&" | ";" | "&") {
         *state = Arguments::default();
-        return piece.to_owned();
+        return None;
     }
     let name = piece.trim_end_matches(['=', ':']);
     if name.len() < piece.len() && SECRETS.names_secret(last_name(name)) && !state.secret_next {
         state.secret_next = true;
-        return piece.to_owned();
+        return None;
     }
     state.take(piece, word)
 }
@@ -194,12 +224,20 @@ fn closing(text: &str, quote: char) -> usize {
 }
 
 /// A word without blanks and quotes.
-fn word(text: &str) -> String {
-    prefixed(&assigned(&userinfo(text)))
+fn word(text: &str) -> Option<String> {
+    let mut instead = None;
+    for take_out in [userinfo, assigned, prefixed] {
+        let now = take_out(instead.as_deref().unwrap_or(text));
+        instead = now.or(instead);
+    }
+    instead
 }
 
 /// `scheme://name:password@host`, and `name:password@host`.
-fn userinfo(text: &str) -> String {
+fn userinfo(text: &str) -> Option<String> {
+    if !text.contains('@') {
+        return None;
+    }
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find("://").map(|at| at + 3) {
@@ -219,13 +257,16 @@ fn userinfo(text: &str) -> String {
         && !before.contains('/')
         && !host.is_empty()
     {
-        return format!("{user}:{REDACTED}@{host}");
+        return Some(format!("{user}:{REDACTED}@{host}"));
     }
-    out + rest
+    Some(out + rest)
 }
 
 /// `NAME=value`, `--name=value`, `?name=value&…`, `name:value`.
-fn assigned(text: &str) -> String {
+fn assigned(text: &str) -> Option<String> {
+    if !text.contains(['=', ':']) {
+        return None;
+    }
     let mut out = String::new();
     let mut rest = text;
     while let Some(at) = rest.find(['=', ':']) {
@@ -241,7 +282,7 @@ fn assigned(text: &str) -> String {
         let query = out.contains('?');
         rest = if query { value.find(['&', '#']).map_or("", |end| &value[end..]) } else { "" };
     }
-    out + rest
+    Some(out + rest)
 }
 
 /// Whether a name is a secret's, also when a short option is joined to it, as in `-DTOKEN`.
@@ -257,26 +298,26 @@ fn last_name(text: &str) -> &str {
 }
 
 /// Credentials that are known by how they begin.
-fn prefixed(text: &str) -> String {
+fn prefixed(text: &str) -> Option<String> {
     let belongs = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+' | '/' | '=' | '~');
     let mut out = String::new();
-    let mut rest = text;
-    let mut inside = false;
-    while let Some(c) = rest.chars().next() {
-        let known = || SECRETS.prefixes().find(|prefix| rest.starts_with(*prefix));
-        if let Some(prefix) = (!inside).then(known).flatten() {
-            let length = rest.find(|c: char| !belongs(c)).unwrap_or(rest.len());
+    let (mut kept, mut at, mut inside) = (0, 0, false);
+    while let Some(byte) = text.as_bytes().get(at) {
+        // Prefixes are ASCII: none begins in the middle of a character.
+        if let Some(prefix) = (!inside && byte.is_ascii()).then(|| SECRETS.prefix(&text[at..])).flatten() {
+            let length = text[at..].find(|c: char| !belongs(c)).unwrap_or(text.len() - at);
             if length >= prefix.len() + SHORTEST {
+                out.push_str(&text[kept..at]);
                 out.push_str(REDACTED);
-                rest = &rest[length..];
+                at += length;
+                kept = at;
                 continue;
             }
         }
-        inside = c.is_ascii_alphanumeric();
-        out.push(c);
-        rest = &rest[c.len_utf8()..];
+        inside = byte.is_ascii_alphanumeric();
+        at += 1;
     }
-    out
+    (kept > 0).then(|| out + &text[kept..])
 }
 
 #[cfg(test)]

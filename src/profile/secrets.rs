@@ -1,20 +1,37 @@
 //! What is a secret by its name, its shape or its place in a command.
 //!
-//! Answers for the rows of `profiles/audit/redact.txt`, which are asked for at every launch and therefore searched
-//! as they stand. Taking secrets out is for the audit to do.
+//! Answers for the rows of `profiles/audit/redact.txt`, which are asked for at every launch and therefore sorted
+//! while compiling and searched as they stand. Taking secrets out is for the audit to do.
 //! Invariant: every row is of a kind that is known here.
 
 use super::table::{count, rows};
 
 const TEXT: &str = include_str!("../../profiles/audit/redact.txt");
-static ROWS: [[&str; 2]; count(TEXT)] = rows(TEXT);
+const ROWS: [[&str; 2]; count(TEXT)] = rows(TEXT);
+
+static WORDS: [&str; number("word")] = of("word");
+static ENDINGS: [&str; number("ending")] = of("ending");
+static SCHEMES: [&str; number("scheme")] = of("scheme");
+static PREFIXES: [&str; number("prefix")] = of("prefix");
+static OPTIONS: [&str; number("option")] = of("option");
+static SETTINGS: [&str; number("setting")] = of("setting");
+/// Whether some prefix begins with the byte.
+static BEGINS: [bool; 256] = {
+    let prefixes: [&str; number("prefix")] = of("prefix");
+    let (mut begins, mut at) = ([false; 256], 0);
+    while at < prefixes.len() {
+        begins[prefixes[at].as_bytes()[0] as usize] = true;
+        at += 1;
+    }
+    begins
+};
 
 /// The shipped rules.
-pub static SECRETS: SecretRules = SecretRules(&ROWS);
+pub static SECRETS: SecretRules = SecretRules(());
 
 /// The rules: what sort, and what.
 #[derive(Clone, Copy, Debug)]
-pub struct SecretRules(&'static [[&'static str; 2]]);
+pub struct SecretRules(());
 
 /// An option of one program whose value is a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,28 +45,24 @@ pub struct SecretOption {
 }
 
 impl SecretRules {
-    fn of(&self, sort: &'static str) -> impl Iterator<Item = &'static str> + use<> {
-        self.0.iter().filter(move |[rule, _]| *rule == sort).map(|[_, what]| *what)
-    }
-
     /// Parts of names whose value is a secret.
     pub fn words(&self) -> impl Iterator<Item = &'static str> + use<> {
-        self.of("word")
+        WORDS.iter().copied()
     }
 
     /// Words that are followed by a credential.
     pub fn schemes(&self) -> impl Iterator<Item = &'static str> + use<> {
-        self.of("scheme")
+        SCHEMES.iter().copied()
     }
 
     /// How credentials begin.
     pub fn prefixes(&self) -> impl Iterator<Item = &'static str> + use<> {
-        self.of("prefix")
+        PREFIXES.iter().copied()
     }
 
     /// Options whose value is a secret.
     pub fn options(&self) -> impl Iterator<Item = SecretOption> + use<> {
-        self.of("option").filter_map(|what| {
+        OPTIONS.iter().filter_map(|what| {
             let (program, rest) = what.split_once(' ')?;
             let (subcommand, option) = match rest.trim_start().split_once(' ') {
                 Some((subcommand, option)) => (Some(subcommand), option.trim_start()),
@@ -57,6 +70,20 @@ impl SecretRules {
             };
             Some(SecretOption { program, subcommand, option })
         })
+    }
+
+    /// The program of that name, when some of its options have secrets.
+    #[must_use]
+    pub fn program(&self, name: &str) -> Option<&'static str> {
+        let named = |row: &&&str| row.as_bytes().get(name.len()) == Some(&b' ') && row.starts_with(name);
+        OPTIONS.iter().find(named).map(|row| &row[..name.len()])
+    }
+
+    /// How a text begins, when that is how credentials do.
+    #[must_use]
+    pub fn prefix(&self, text: &str) -> Option<&'static str> {
+        let begins = text.bytes().next().is_some_and(|byte| BEGINS[usize::from(byte)]);
+        if begins { self.prefixes().find(|prefix| text.starts_with(prefix)) } else { None }
     }
 
     /// Whether a word is followed by a credential.
@@ -68,22 +95,26 @@ impl SecretRules {
     /// Whether after this word names have their values in the next argument.
     #[must_use]
     pub fn is_setting(&self, word: &str) -> bool {
-        self.of("setting").any(|setting| setting == word)
+        SETTINGS.contains(&word)
     }
 
     /// Whether what goes by a name is a secret. Parts are told apart by `_`, `-`, `.`, `/`, `:` and capitals.
     #[must_use]
     pub fn names_secret(&self, name: &str) -> bool {
-        let parts = parts(name);
-        let Some(last) = parts.last() else { return false };
-        let single = parts.iter().any(|part| self.words().any(|word| is_called(part, word)));
-        let double = || {
-            let both = |pair: &[String], word: &str| {
-                word.split_once('-').is_some_and(|(one, other)| pair[0] == one && pair[1] == other)
-            };
-            parts.windows(2).any(|pair| self.words().any(|word| both(pair, word)))
-        };
-        (single || double()) && !self.of("ending").any(|ending| ending == last)
+        let single = name.bytes().all(|byte| byte.is_ascii_lowercase());
+        let spelled = if single { String::new() } else { parts(name) };
+        let (parts, mut last, mut found) = (if single { name } else { &spelled }, "", false);
+        for part in parts.split(' ').filter(|part| !part.is_empty()) {
+            // Most names differ from most words in the last letter already.
+            let end = part.as_bytes().last();
+            found = found
+                || self
+                    .words()
+                    .filter(|word| word.as_bytes().last() == end)
+                    .any(|word| is_called(part, word) || are_called(last, part, word));
+            last = part;
+        }
+        found && !ENDINGS.contains(&last)
     }
 }
 
@@ -95,21 +126,61 @@ fn is_called(part: &str, word: &str) -> bool {
     before.is_empty() || one.len() + other.len() > 4
 }
 
-fn parts(name: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
+/// Whether two parts that follow each other are the two of a word.
+fn are_called(part: &str, next: &str, word: &str) -> bool {
+    word.split_once('-') == Some((part, next))
+}
+
+/// The parts of a name in small letters, with blanks between them.
+fn parts(name: &str) -> String {
+    let mut parts = String::with_capacity(name.len() + 8);
     let mut small = false;
     for c in name.chars() {
-        let ends = !c.is_alphanumeric() || small && c.is_uppercase();
-        if ends && parts.last().is_some_and(|part| !part.is_empty()) {
-            parts.push(String::new());
+        if !c.is_alphanumeric() || small && c.is_uppercase() {
+            parts.push(' ');
         }
-        if c.is_alphanumeric() {
-            parts.last_mut().into_iter().for_each(|part| part.extend(c.to_lowercase()));
+        if c.is_ascii_alphanumeric() {
+            parts.push(c.to_ascii_lowercase());
+        } else if c.is_alphanumeric() {
+            parts.extend(c.to_lowercase());
         }
         small = c.is_lowercase() || c.is_ascii_digit();
     }
-    parts.retain(|part| !part.is_empty());
     parts
+}
+
+/// How many rows there are of a sort.
+const fn number(sort: &str) -> usize {
+    let (mut found, mut at) = (0, 0);
+    while at < ROWS.len() {
+        found += is(ROWS[at][0], sort) as usize;
+        at += 1;
+    }
+    found
+}
+
+/// What the rows of a sort say.
+const fn of<const NUMBER: usize>(sort: &str) -> [&'static str; NUMBER] {
+    let mut all = [""; NUMBER];
+    let (mut found, mut at) = (0, 0);
+    while at < ROWS.len() {
+        if is(ROWS[at][0], sort) {
+            all[found] = ROWS[at][1];
+            found += 1;
+        }
+        at += 1;
+    }
+    all
+}
+
+/// Whether two texts are the same, for while compiling.
+const fn is(one: &str, other: &str) -> bool {
+    let (one, other) = (one.as_bytes(), other.as_bytes());
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
 }
 
 #[cfg(test)]
@@ -123,7 +194,7 @@ mod tests {
             assert!(sorts.contains(&sort), "{sort} | {what}");
             assert!(sort != "word" || what.matches('-').count() < 2, "{what} has more than two parts");
         }
-        assert_eq!(SECRETS.options().count(), SECRETS.of("option").count());
+        assert_eq!(SECRETS.options().count(), OPTIONS.len());
         let mut lines = TEXT.lines().filter(|line| !line.starts_with('#'));
         assert!(lines.all(|line| line.split('|').count() == 3));
     }

@@ -14,9 +14,10 @@ use super::rules::Rules;
 use crate::audit::{Event, Sink};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
 /// Ends of calls that wait to be recorded at most.
-const MOST_ENDED: usize = 64;
+const MOST_ENDED: usize = 32;
 
 /// What becomes of a line.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,10 +45,32 @@ pub struct Gate {
     flight: Mutex<Flight>,
     seen: Mutex<Seen>,
     audit: Arc<dyn Sink>,
-    /// Ends of calls that are not in the log yet: they go there with the next event, or soon.
-    ended: Mutex<Vec<Event>>,
+    /// Ends of calls that are not in the log yet: they go there soon, many at a time.
+    ended: Mutex<Vec<Ended>>,
     teller: Arc<dyn Teller>,
     server: String,
+}
+
+/// How a call ended.
+#[derive(Debug)]
+struct Ended {
+    /// Its identifier as it was spelled.
+    id: String,
+    tool: String,
+    took: Duration,
+    is_error: bool,
+    /// What was refused to the server meanwhile.
+    refused: Vec<Value>,
+}
+
+impl Ended {
+    fn body(self) -> Value {
+        json!({
+            "answered": self.id, "tool": self.tool,
+            "duration_ms": u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
+            "is_error": self.is_error, "refused": self.refused,
+        })
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -87,19 +110,16 @@ impl Gate {
         event
     }
 
-    /// Keeps what is about to happen, after all that has ended meanwhile.
+    /// Keeps what is about to happen.
     fn record(&self, body: Value) -> std::io::Result<()> {
-        let mut events = std::mem::take(&mut *locked(&self.ended));
-        events.push(self.event(body));
-        self.audit.record_all(events)
+        self.audit.record(self.event(body))
     }
 
     /// The end of a call: it was recorded before it was made, so that its end may wait.
-    fn record_end(&self, body: Value) {
-        let event = self.event(body);
+    fn record_end(&self, end: Ended) {
         let waiting = {
             let mut ended = locked(&self.ended);
-            ended.push(event);
+            ended.push(end);
             ended.len()
         };
         if waiting >= MOST_ENDED {
@@ -109,10 +129,11 @@ impl Gate {
 
     /// Keeps the ends of calls that are not in the log yet.
     pub fn settle(&self) {
-        let events = std::mem::take(&mut *locked(&self.ended));
-        if events.is_empty() {
+        let ended = std::mem::take(&mut *locked(&self.ended));
+        if ended.is_empty() {
             return;
         }
+        let events = ended.into_iter().map(|end| self.event(end.body())).collect();
         if let Err(error) = self.audit.record_all(events) {
             self.teller.tell(&format!("cannot record the end of a call: {error}"));
         }

@@ -1,6 +1,6 @@
 //! From the server to the client: answers to what was asked, and nothing else.
 
-use super::{Gate, Passage, is_blank, locked, one_line};
+use super::{Ended, Gate, Passage, is_blank, locked, one_line};
 use crate::mcp::flight::Asked;
 use crate::mcp::listing;
 use crate::mcp::pins::{Pins, keep};
@@ -9,7 +9,6 @@ use crate::mcp::protocol::{
 };
 use crate::mcp::results::{answer_line, attach};
 use crate::mcp::rules::Rules;
-use serde_json::json;
 
 impl Gate {
     /// What becomes of a line from the server.
@@ -87,16 +86,16 @@ impl Gate {
                 None => Passage::AsIs,
             },
             Asked::Call { tool, refused } => {
-                let milliseconds = u64::try_from(request.since.elapsed().as_millis()).unwrap_or(u64::MAX);
-                self.record_end(json!({
-                    "answered": id.spelled(), "tool": tool, "duration_ms": milliseconds,
-                    "is_error": result.and_then(|result| raw(result, "isError")) == Some("true") || result.is_none(),
-                    "refused": refused,
-                }));
-                match result.filter(|_| !refused.is_empty()).and_then(|result| attach(result, &refused)) {
+                let is_error = result.is_none_or(|result| raw(result, "isError") == Some("true"));
+                let attached =
+                    result.filter(|_| !refused.is_empty()).and_then(|result| attach(result, &refused));
+                let passage = match attached {
                     Some(result) => Passage::Instead(answer_line(id, &result)),
                     None => Passage::AsIs,
-                }
+                };
+                let (id, took) = (id.spelled().to_owned(), request.since.elapsed());
+                self.record_end(Ended { id, tool, took, is_error, refused });
+                passage
             }
         }
     }

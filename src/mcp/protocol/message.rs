@@ -49,6 +49,9 @@ pub enum Kind<'l> {
     },
 }
 
+/// Whole numbers of so many digits are the same to readers that have floating point only.
+const MOST_DIGITS: usize = 15;
+
 /// An identifier as it was spelled.
 #[derive(Clone, Copy, Debug)]
 pub struct Id<'l>(&'l str);
@@ -69,6 +72,10 @@ impl<'l> Id<'l> {
     /// The same for every spelling that some reader takes for the same identifier.
     #[must_use]
     pub fn key(self) -> String {
+        // A whole number that every reader can hold is spelled in one way, but for a point or an exponent.
+        if self.0.len() <= MOST_DIGITS && self.0.bytes().all(|byte| byte.is_ascii_digit()) {
+            return self.0.to_owned();
+        }
         match Json::read(self.0) {
             Ok(Json::Text(text)) => format!("\"{text}"),
             // Many readers have no numbers but these.
@@ -263,6 +270,8 @@ mod tests {
         let key = |text| Id::read(text).unwrap().key();
         assert_eq!(key("1"), key("1.0"));
         assert_eq!(key("10"), key("1e1"));
+        assert_eq!(key("999999999999999"), key("999999999999999.0"));
+        assert_eq!(key("9007199254740993"), key("9007199254740992"));
         assert_eq!(key("\"a\""), key("\"\\u0061\""));
         assert_ne!(key("1"), key("\"1\""));
     }

@@ -172,10 +172,19 @@ fn build<'l>(scanner: &mut Scanner<'l>, depth: usize, level: usize) -> Result<Js
     }
 }
 
+/// Up to so many keys it is quicker to compare each with each.
+const FEW: usize = 8;
+
 /// No key twice, nor, when `folded`, in another spelling.
-pub(super) fn unique<'k>(keys: impl ExactSizeIterator<Item = &'k str>, folded: bool) -> Result<(), Fault> {
-    if keys.len() < 2 {
-        return Ok(());
+pub(super) fn unique<'k>(
+    keys: impl ExactSizeIterator<Item = &'k str> + Clone,
+    folded: bool,
+) -> Result<(), Fault> {
+    if keys.len() <= FEW {
+        let same = |one: &str, other: &str| one == other || folded && fold(one) == fold(other);
+        let before = |index| keys.clone().take(index);
+        let twice = keys.clone().enumerate().find(|(index, key)| before(*index).any(|one| same(one, key)));
+        return twice.map_or(Ok(()), |(_, key)| Err(Fault::Duplicate(key.to_owned())));
     }
     let mut seen: HashSet<Cow<'k, str>> = HashSet::with_capacity(keys.len());
     for key in keys {
