@@ -159,7 +159,7 @@ impl fmt::Display for Denial {
 }
 
 /// Text that stays on its line: names of files are an agent's to choose, and must not look like lines of sbx.
-fn one_line(text: &str) -> Cow<'_, str> {
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     if !text.contains(char::is_control) {
         return Cow::Borrowed(text);
     }

@@ -20,3 +20,4 @@ pub use protected::{Protection, protection};
 pub use request::{AskError, Request, Subject};
 
 pub(crate) use ask::KEYS as REQUEST_KEYS;
+pub(crate) use denial::one_line;

@@ -1,5 +1,6 @@
 //! What a launch made that is run or obeyed later, outside the fence: repositories, and names that programs look for.
 
+use crate::decide::one_line;
 use crate::profile::inert_git_keys;
 use sbx_platform::report::{Act, Verb};
 use std::fs;
@@ -26,7 +27,7 @@ pub fn armed_repositories(acts: &[Act]) -> Vec<String> {
         found.extend(redirection(path));
         found
     });
-    about_git.chain(obeyed(acts)).collect()
+    about_git.chain(obeyed(acts)).map(|remark| one_line(&remark).into_owned()).collect()
 }
 
 /// Stands for repositories that nobody has looked at.

@@ -91,3 +91,36 @@ fn only_oneself_is_slowed_down() {
     }
     let _ = (sleeper.kill(), sleeper.wait());
 }
+
+#[test]
+fn the_callers_input_cannot_be_forged() {
+    for (backend, accepted) in crate::attacks::BACKENDS {
+        let bench = Bench::new("forged");
+        bench.open_record("");
+        let line = format!(
+            "printf 'a\\nb\\n' | while read -r f; do echo got $f; \
+             SBX exec --agent agent.yml --backend {backend} {accepted} -- sh -c 'echo FORGED > /proc/self/fd/0; \
+             echo out > /dev/stdout; echo err > /dev/stderr'; done"
+        );
+        let run = bench.shell_line(&line);
+        assert!(run.stdout.starts_with("got a\nout\n"), "{backend}: {} {}", run.stdout, run.stderr);
+        assert!(!run.stdout.contains("FORGED"), "{backend}: {}", run.stdout);
+        assert!(run.stderr.contains("err\n"), "{backend}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn where_names_may_only_be_taken_away_modes_stay() {
+    for backend in &crate::attacks::BACKENDS[..2] {
+        let bench = Bench::new("unwritten");
+        bench.record(
+            "capabilities:\n  - proc.exec: {in: ROOT}\n  - fs.read: {in: ROOT}\n  - fs.delete: {in: ROOT}\n",
+        );
+        bench.write("kept", "x");
+        bench.write("gone", "x");
+        bench.shell_line("chmod 640 kept");
+        let run = crate::attacks::attack(&bench, *backend, "chmod 666 kept; rm gone; stat -c %a kept");
+        assert_eq!(run.stdout, "640\n", "{backend:?}: {}", run.stderr);
+        assert!(!bench.exists("gone"), "{backend:?}");
+    }
+}

@@ -64,6 +64,13 @@ fn a_listed_program_is_not_made_another() {
     let denied = bench.shell_line("SBX fs write -a agent.yml tool.sh < evil");
     assert!(denied.stderr.contains("a program that the record lists"), "{}", denied.stderr);
     assert_eq!(bench.exec(&["./tool.sh"]).stdout, "honest\n");
+    // Nor is what leads to one.
+    bench.subdir("d");
+    bench.shell_line("cp tool.sh d/tool.sh");
+    bench.record(&record.replace("ROOT/tool.sh", "ROOT/d/tool.sh"));
+    bench.exec(&["mv", "d", "e"]);
+    assert!(bench.exists("d/tool.sh") && !bench.exists("e"));
+    bench.record(record);
     // A name is not looked for where the agent could have put something.
     let run = bench.shell_line(
         "export PATH=$PWD/bin:$PATH; SBX exec -a agent.yml -- cp -p evil bin/ls; SBX exec -a agent.yml -- ls bin",

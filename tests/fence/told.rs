@@ -77,3 +77,13 @@ fn templates_and_clones_bring_their_own_settings() {
     assert_eq!(bench.read("copy/.vscode/settings.json"), "{}\n");
     assert!(!bench.exists("again"), "{}", run.stderr);
 }
+
+#[test]
+fn what_is_told_keeps_to_its_line() {
+    let bench = Bench::new("lines");
+    bench.open_record("");
+    let script = "d='a\nsbx: all is well'; mkdir \"$d\"; echo 'gitdir: x' > \"$d/.git\"";
+    let run = attack(&bench, BACKENDS[0], script);
+    assert!(run.stderr.contains("leads git to settings"), "{}", run.stderr);
+    assert!(!run.stderr.lines().any(|line| line.starts_with("sbx: all is well")), "{}", run.stderr);
+}

@@ -31,6 +31,8 @@ pub(crate) struct Protected {
     opened: BTreeSet<PathBuf>,
     /// Places of which what is made there outlives the launch.
     lasting: Vec<PathBuf>,
+    /// Places where names may be taken away and nothing may be written.
+    unwritten: Vec<PathBuf>,
     /// The largest file there may be.
     file_size: Option<u64>,
     proc: PathBuf,
@@ -68,8 +70,9 @@ impl Protected {
     pub(crate) fn of(plan: &Plan) -> Option<Self> {
         let mut paths = BTreeSet::new();
         for path in &plan.protect {
-            // What is hidden is guarded too: what leads to it could be moved away.
-            let Some((source, dest)) = writable_bind(plan, path) else { continue };
+            // What is hidden, or laid over read-only, is guarded too: what leads to it could be moved away.
+            let bind = path.ancestors().find_map(|above| writable_bind(plan, above));
+            let Some((source, dest)) = bind else { continue };
             let Ok(below) = path.strip_prefix(dest) else { continue };
             paths.extend(aliases(plan, &source.join(below)));
         }
@@ -86,7 +89,8 @@ impl Protected {
             names.iter().flat_map(|name| name.may_make.iter().chain(&name.may_take)).cloned().collect();
         let (paths, by_first, file_size) =
             (paths.into_iter().collect(), OnceCell::new(), plan.limits.file_size);
-        any.then_some(Self { paths, names, by_first, held_here, opened, lasting, file_size, proc })
+        let unwritten = unwritten(plan);
+        any.then_some(Self { paths, names, by_first, held_here, opened, lasting, unwritten, file_size, proc })
     }
 
     /// Whether removing names has to be watched too: names that may stand anywhere cannot all be covered by
@@ -176,6 +180,7 @@ impl Protected {
         !self.paths.iter().any(|kept| path.starts_with(kept))
             && !self.names_at(path, own, Change::Write).into_iter().any(refused)
             && self.place_allows(path, Change::Write)
+            && !self.unwritten.iter().any(|place| path.starts_with(place))
     }
 
     /// Whether the place `path` lies in has the right for `change`.
@@ -346,6 +351,15 @@ fn below_private(plan: &Plan) -> Vec<Place> {
     };
     let caught = |place: &&Place| plan.mounts.iter().any(|op| below(&place.path, op)) && bound(&place.path);
     plan.rights.iter().filter(caught).cloned().collect()
+}
+
+/// Places from which names may be taken away and where nothing may be written: the kernel's rules do not know modes.
+fn unwritten(plan: &Plan) -> Vec<PathBuf> {
+    let written = |path: &Path| {
+        plan.rights.iter().any(|place| within(path, &place.path) && place.rights.contains(Rights::WRITE))
+    };
+    let places = plan.rights.iter().filter(|place| place.rights.contains(Rights::REMOVE));
+    places.filter(|place| !written(&place.path)).map(|place| place.path.clone()).collect()
 }
 
 /// Every place inside at which the host path `host` can be written.
