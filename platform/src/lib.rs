@@ -44,7 +44,7 @@ pub mod walk;
 pub use backend::{Backend, Enforcement, Guarantee};
 pub use error::PlatformError;
 pub use launch::{
-    Child, Leash, Told, ids, landlock, launch, probe, refuse_dumps, refused_calls, spawn, take_over,
+    Child, Leash, Told, ids, landlock, launch, leave, probe, refuse_dumps, refused_calls, spawn, take_over,
 };
 pub use plan::{Pipe, Plan};
 pub use probe::Probe;

@@ -121,8 +121,8 @@ impl Stage {
         });
         match started {
             Ok((command, listener, tracer)) => {
+                let protected = self.protected.take().map(|protected| protected.with_stdio(&stdio));
                 drop(stdio);
-                let protected = self.protected.take();
                 let brood = self.brood.take();
                 let behalf = self.behalf.take();
                 let keeper = Keeper { line, command, listener, protected, behalf, inward, brood, tracer };
