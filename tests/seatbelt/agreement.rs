@@ -435,11 +435,16 @@ fn check(
     }
 }
 
+const HOME_GRANTED: &str = "class: agent\ncapabilities:\n  - fs.read: {in: /Users/u}\n  - fs.write: {in: /Users/u}\n  - fs.delete: {in: /Users/u}\n  - proc.exec: {in: /Users/u}\n";
+
+fn with_home_granted(dirs: &[&str]) -> Profile {
+    let own = policy(HOME_GRANTED, "agent.yml", "/Users/u");
+    profile(&own, &Mac::new(dirs, &[]), &["cat"], "/Users/u").1
+}
+
 #[test]
 fn what_is_protected_is_so_before_it_exists_and_in_any_letters() {
-    let record = "class: agent\ncapabilities:\n  - fs.write: {in: /Users/u}\n  - fs.read: {in: /Users/u}\n  - fs.delete: {in: /Users/u}\n  - proc.exec: {in: /Users/u}\n";
-    let mac = Mac::new(&["/Users/u/work", "/Users/u/prepared/sbx"], &[]);
-    let (_, profile) = profile(&policy(record, "agent.yml", "/Users/u"), &mac, &["cat"], "/Users/u");
+    let profile = with_home_granted(&["/Users/u/work", "/Users/u/prepared/sbx"]);
     assert!(allows(&profile, "create", "/Users/u/work/sbx") && allows(&profile, "delete", "/Users/u/work/x"));
     for path in
         [".config/sbx", ".config/SBX", ".CONFIG/sbx/config.yml", ".config/\u{17f}bx", ".Local/State/sbx/x"]
@@ -452,7 +457,15 @@ fn what_is_protected_is_so_before_it_exists_and_in_any_letters() {
         let act = format!("/Users/u/prepared -> /Users/u/{way}");
         assert!(!allows(&profile, "rename", &act), "{act}");
     }
-    assert!(!allows(&profile, "read", "/Users/u/.local/State/SBX/audit.jsonl"), "the log");
+}
+
+#[test]
+fn what_is_hidden_is_so_in_any_letters() {
+    let profile = with_home_granted(&["/Users/u/work", "/Users/u/.local/state/sbx"]);
+    assert!(allows(&profile, "read", "/Users/u/.local/state/other"));
+    for path in [".local/state/sbx/audit.jsonl", ".local/State/SBX/audit.jsonl"] {
+        assert!(!allows(&profile, "read", &format!("/Users/u/{path}")), "{path}");
+    }
 }
 
 #[test]
