@@ -71,7 +71,7 @@ outside() { (cd "$W" && "$@") > "$base/stdout" 2> "$base/err" < /dev/null; }
 inside() { # AGENT, COMMAND…
     local agent=$1
     shift
-    if [ -n "$bare" ]; then HOME="$base/home" outside "$@"; return; fi
+    if [ -n "$bare" ]; then HOME="$base/home" TMPDIR="$base" outside "$@"; return; fi
     (cd "$W" && HOME="$base/home" "$sbx" exec --agent "$base/$agent.yml" --in "$W" \
         --allow-degraded "$degraded" -- "$@") > "$base/stdout" 2> "$base/err" < /dev/null
 }
@@ -171,11 +171,14 @@ attack "connect to this machine" "said reached" "exec /bin/bash -c 'cat < /dev/t
 
 if only_on_mac; then
     attack "list the keychains" "said keychain" "/usr/bin/security list-keychains"
-    # Names that need no network: what is asked is the system's resolver, through its socket.
-    attack "ask for a name" "said ip_address" "/usr/bin/dscacheutil -q host -a name localhost; /usr/bin/dscacheutil -q host -a name \$(hostname)"
-    attack "speak to other programs" "said event-ok" "/usr/bin/osascript -e 'tell application \"System Events\" to return \"event-ok\" & (count of processes)'"
+    # Its own name, which the system's resolver knows without asking anybody, and no file does.
+    name=$(scutil --get LocalHostName).local
+    attack "ask for a name" "said ip" "/usr/bin/dscacheutil -q host -a name '$name'"
+    attack "read preferences by their service" "said AppleLanguages" "/usr/bin/defaults read -g"
+    app="mkdir -p T.app/Contents/MacOS; printf '#!/bin/sh\ntouch $W/opened\n' > T.app/Contents/MacOS/T; chmod +x T.app/Contents/MacOS/T"
+    plist='<plist version="1.0"><dict><key>CFBundleExecutable</key><string>T</string><key>CFBundleIdentifier</key><string>sbx.selftest</string><key>CFBundlePackageType</key><string>APPL</string></dict></plist>'
     attack "start a program by its service" "[ -e '$W/opened' ]" \
-        "mkdir -p T.app/Contents/MacOS; printf '#!/bin/sh\ntouch $W/opened\n' > T.app/Contents/MacOS/T; chmod +x T.app/Contents/MacOS/T; /usr/bin/open -W -n '$W/T.app'; for i in 1 2 3 4 5 6; do [ -e opened ] || sleep 0.5; done"
+        "$app; echo '$plist' > T.app/Contents/Info.plist; /usr/bin/open -n '$W/T.app'; for i in 1 2 3 4 5 6; do [ -e opened ] || sleep 0.5; done"
 fi
 
 # A child in a session of its own, which shows for a while that it lives.
