@@ -21,6 +21,8 @@
 
 pub mod attempt;
 pub mod backend;
+#[cfg(any(test, not(target_os = "linux")))]
+mod caught;
 pub mod door;
 pub mod elf;
 pub mod error;
@@ -37,7 +39,11 @@ pub mod path;
 pub mod plan;
 pub mod probe;
 pub mod report;
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod scratch;
 mod signals;
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod terminal;
 pub mod text;
 pub mod walk;
 

@@ -374,7 +374,7 @@ impl Birth<'_> {
         let stdio = |error| (Step::Stdio, error);
         process::new_session().map_err(|error| (Step::Fork, error))?;
         if self.stage.terminal {
-            terminal::control(self.stdio[0]).map_err(|error| (Step::Terminal, error))?;
+            crate::terminal::control(self.stdio[0]).map_err(|error| (Step::Terminal, error))?;
         }
         for (to, from) in self.stdio.iter().enumerate() {
             fd::dup_onto(*from, to as RawFd).map_err(stdio)?;

@@ -15,24 +15,11 @@ use crate::linux::net::{Arriving, GO, Kit, kit};
 use crate::linux::relay::{self, OUTPUT_DEFAULT, Relay};
 use crate::linux::spawn::Ties;
 use crate::linux::sys::{fd, memory, process, signal, socket};
-use crate::linux::terminal::{self, Raw};
 use crate::plan::{Network, Plan, Stdio};
 use crate::report::{Act, End, Limit, SetupFailure, Step};
+use crate::signals::{GRACE, Wish, wish};
+use crate::terminal::{self, Raw};
 
-/// Signals passed on to the command.
-pub(crate) const FORWARDED: [c_int; 9] = [
-    libc::SIGINT,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGQUIT,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGWINCH,
-    libc::SIGTSTP,
-    libc::SIGCONT,
-];
-/// How long a command asked to end may take before it is killed.
-const GRACE: Duration = Duration::from_secs(5);
 /// How long output still in the pipes may take to be written after the end.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -284,19 +271,19 @@ impl Watch<'_> {
 
     fn forward(&mut self) {
         while let Some(number) = self.signals.next() {
-            match number {
-                libc::SIGWINCH => {
+            match wish(number) {
+                Wish::Resize => {
                     if let Some(master) = &self.master {
                         terminal::copy_size(0, master.as_raw_fd());
                     }
                     self.pass_on(number);
                 }
-                libc::SIGTSTP => self.suspend(),
-                libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {
+                Wish::Suspend => self.suspend(),
+                Wish::End => {
                     self.pass_on(number);
                     self.kill_at.get_or_insert_with(|| Instant::now() + GRACE);
                 }
-                other => self.pass_on(other),
+                Wish::Other => self.pass_on(number),
             }
         }
     }
