@@ -9,9 +9,11 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 
 use super::resolve::Spot;
 use crate::linux::sys::{check_int, errno, fd};
+use crate::path::normalize;
 
 /// The largest file that is read.
 const MAX: u64 = 64 << 10;
@@ -31,7 +33,8 @@ pub(super) fn replace(from: &Spot, to: &Spot, keys: &[Cow<'_, str>]) -> io::Resu
         fd::open(from.parent.as_fd(), &from.name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC, 0)?;
     let mut text = String::new();
     File::from(opened).take(MAX + 1).read_to_string(&mut text).map_err(|_| errno(libc::EACCES))?;
-    if text.len() as u64 > MAX || !is_harmless(&text, keys) {
+    let place = to.path.parent().unwrap_or(&to.path);
+    if text.len() as u64 > MAX || !is_harmless(&text, keys, place) {
         return Err(errno(libc::EACCES));
     }
     let _ = unlink(to, STAGED);
@@ -51,8 +54,8 @@ fn unlink(spot: &Spot, name: &CStr) -> io::Result<()> {
     check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
 }
 
-/// Whether every line is a section, a harmless key, a comment or empty.
-fn is_harmless(text: &str, keys: &[Cow<'_, str>]) -> bool {
+/// Whether every line is a section, a harmless key, a comment or empty; the file stands in the directory `place`.
+fn is_harmless(text: &str, keys: &[Cow<'_, str>], place: &Path) -> bool {
     let mut section = String::new();
     // A line may go on after a backslash, where a comment would hide what follows: none may end in one.
     !text.contains('\0')
@@ -68,9 +71,27 @@ fn is_harmless(text: &str, keys: &[Cow<'_, str>]) -> bool {
             Some(_) => {
                 let key =
                     line.split(['=', ' ', '\t', '#', ';']).next().unwrap_or_default().to_ascii_lowercase();
-                !line.ends_with('\\') && keys.iter().any(|allowed| fits(allowed, &section, &key))
+                !line.ends_with('\\')
+                    && keys.iter().any(|allowed| fits(allowed, &section, &key))
+                    && (key != "worktree" || section != "core" || stays_around(line, place))
             }
         })
+}
+
+/// Whether the value leads from a repository below `.git` into the tree around that `.git`, and not out of it: what is
+/// checked out later is written there.
+fn stays_around(line: &str, repository: &Path) -> bool {
+    let Some((_, value)) = line.split_once('=') else { return false };
+    let value = value.trim();
+    let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
+    let Some(git) = repository.ancestors().find(|above| above.ends_with(".git")) else { return false };
+    let Some(tree) = git.parent() else { return false };
+    let target = normalize(&repository.join(value));
+    !value.contains(['"', '\\', '#', ';'])
+        && Path::new(value).is_relative()
+        && target != tree
+        && target.starts_with(tree)
+        && !target.starts_with(git)
 }
 
 /// `core` of `[core]`, `branch.*` of `[branch "x"]`; anything after the bracket is not understood.
@@ -104,7 +125,33 @@ mod tests {
     fn harmless(text: &str) -> bool {
         let keys =
             ["core.bare", "core.repositoryformatversion", "branch.*.remote", "color.*"].map(Cow::Borrowed);
-        is_harmless(text, &keys)
+        is_harmless(text, &keys, Path::new("/w/.git"))
+    }
+
+    #[test]
+    fn the_files_of_a_submodule_lie_in_the_tree_around_it() {
+        let harmless = |place: &str, value: &str| {
+            let keys = [Cow::Borrowed("core.worktree")];
+            is_harmless(&format!("[core]\n\tworktree = {value}\n"), &keys, Path::new(place))
+        };
+        let module = "/w/.git/modules/a/b";
+        for value in ["../../../../a/b", "\"../../../../with blank\"", "../../../../.././w/x"] {
+            assert!(harmless(module, value), "{value}");
+        }
+        for value in [
+            "../../../..",
+            "../../../../..",
+            "../../../../../home",
+            "/w/x",
+            "/home",
+            "../../../hooks",
+            "x",
+            "\"../../../../x\\",
+            "../../../../x # y",
+        ] {
+            assert!(!harmless(module, value), "{value}");
+        }
+        assert!(!harmless("/w/modules/a", "../../x"), "no repository is around");
     }
 
     #[test]
