@@ -7,7 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
-use crate::linux::sys::{check_int, fd};
+use crate::linux::sys::{check_int, fd, process, signal};
 
 /// A new pair: the supervisor's side and the command's.
 pub(crate) fn open_pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -23,10 +23,30 @@ pub(crate) fn open_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok((master, fd::own(user.into())?))
 }
 
-/// Makes `terminal` the controlling terminal of this session.
-pub(crate) fn control(terminal: RawFd) -> io::Result<()> {
+/// Makes this process the leader of a session that `terminal` controls. The command is another process of that
+/// session: one whose parent stands outside could not be stopped from the terminal.
+pub(crate) fn lead(terminal: RawFd) -> io::Result<()> {
+    // bubblewrap has made a session already.
+    let _ = process::new_session();
+    // What hangs up is for the command to mind; this process ends with its line.
+    signal::ignore(libc::SIGHUP);
     // SAFETY: TIOCSCTTY takes a plain integer.
     check_int(unsafe { libc::ioctl(terminal, libc::TIOCSCTTY as _, 0) }).map(drop)
+}
+
+/// Makes this process a group of its own, to which `terminal` listens.
+pub(crate) fn come_to_the_front(terminal: RawFd) -> io::Result<()> {
+    // SAFETY: plain integers; this process becomes a group of its own.
+    check_int(unsafe { libc::setpgid(0, 0) })?;
+    // Whoever is not in front yet is stopped for asking, unless it does not mind.
+    signal::ignore(libc::SIGTTOU);
+    // SAFETY: takes nothing.
+    let group = unsafe { libc::getpid() };
+    // SAFETY: a descriptor and an integer.
+    let done = check_int(unsafe { libc::tcsetpgrp(terminal, group) });
+    signal::set_default(libc::SIGTTOU);
+    signal::set_default(libc::SIGHUP);
+    done.map(drop)
 }
 
 /// Copies the window size of `from` to `to`; a descriptor that is no terminal is left alone.
