@@ -25,28 +25,46 @@ const STAGED: &CStr = c".sbx-staged";
 /// Checks the file at `from` and puts a copy of what was checked at `to`: descriptors that others hold on the old
 /// one lead nowhere from then on.
 pub(super) fn replace(from: &Spot, to: &Spot, keys: &[Cow<'_, str>]) -> io::Result<()> {
-    let found = fd::stat_at(from.parent.as_raw_fd(), &from.name)?;
-    if found.st_mode & libc::S_IFMT != libc::S_IFREG {
-        return Err(errno(libc::EACCES));
-    }
-    let opened =
-        fd::open(from.parent.as_fd(), &from.name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC, 0)?;
-    let mut text = String::new();
-    File::from(opened).take(MAX + 1).read_to_string(&mut text).map_err(|_| errno(libc::EACCES))?;
+    let (mode, bytes) = read(from)?;
+    let text = String::from_utf8(bytes).map_err(|_| errno(libc::EACCES))?;
     let place = to.path.parent().unwrap_or(&to.path);
-    if text.len() as u64 > MAX || !is_harmless(&text, keys, place) {
+    if !is_harmless(&text, keys, place) {
         return Err(errno(libc::EACCES));
     }
     let _ = unlink(to, STAGED);
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: takes and answers with a plain integer; the mask is set again before every act.
     unsafe { libc::umask(0) };
-    let made = fd::open(to.parent.as_fd(), STAGED, flags, found.st_mode & 0o777)?;
+    let made = fd::open(to.parent.as_fd(), STAGED, flags, mode & 0o777)?;
     File::from(made).write_all(text.as_bytes()).inspect_err(|_| drop(unlink(to, STAGED)))?;
     let parent = to.parent.as_raw_fd();
     // SAFETY: a descriptor we hold and NUL-terminated names.
     check_int(unsafe { libc::renameat(parent, STAGED.as_ptr(), parent, to.name.as_ptr()) })?;
+    leave(from)
+}
+
+/// Whether the two are plain files that say the same, so that putting one in the place of the other changes nothing.
+pub(super) fn is_same(from: &Spot, to: &Spot) -> bool {
+    matches!((read(from), read(to)), (Ok((_, from)), Ok((_, to))) if from == to)
+}
+
+/// Takes away a file whose place has been taken.
+pub(super) fn leave(from: &Spot) -> io::Result<()> {
     unlink(from, &from.name)
+}
+
+/// The mode and the content of a small plain file.
+fn read(spot: &Spot) -> io::Result<(libc::mode_t, Vec<u8>)> {
+    let refused = || errno(libc::EACCES);
+    let found = fd::stat_at(spot.parent.as_raw_fd(), &spot.name)?;
+    if found.st_mode & libc::S_IFMT != libc::S_IFREG {
+        return Err(refused());
+    }
+    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    let opened = fd::open(spot.parent.as_fd(), &spot.name, flags, 0)?;
+    let mut bytes = Vec::new();
+    File::from(opened).take(MAX + 1).read_to_end(&mut bytes).map_err(|_| refused())?;
+    if bytes.len() as u64 > MAX { Err(refused()) } else { Ok((found.st_mode, bytes)) }
 }
 
 fn unlink(spot: &Spot, name: &CStr) -> io::Result<()> {
