@@ -26,6 +26,7 @@ mod caught;
 pub mod door;
 pub mod elf;
 pub mod error;
+pub mod handed;
 #[cfg(target_os = "linux")]
 pub mod heap;
 #[cfg(all(target_os = "linux", feature = "test-hooks"))]
@@ -49,6 +50,7 @@ pub mod walk;
 
 pub use backend::{Backend, Enforcement, Guarantee};
 pub use error::PlatformError;
+pub use handed::Handed;
 pub use launch::{
     Child, Leash, Told, ids, landlock, launch, leave, probe, refuse_dumps, refused_calls, spawn, take_over,
 };

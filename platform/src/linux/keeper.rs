@@ -36,6 +36,8 @@ pub(crate) struct Keeper {
     pub(crate) inward: Option<OwnedFd>,
     /// Whom to end with the command, where the kernel does not.
     pub(crate) brood: Option<Children>,
+    /// Whether there is a private terminal, from which the command can be stopped.
+    pub(crate) terminal: bool,
     /// What follows the launch from call to call, if it is to be told what is asked for.
     pub(crate) tracer: Option<Tracer>,
 }
@@ -142,7 +144,11 @@ impl Keeper {
     /// process ends too.
     fn reap(&self, children: &signal::Collected, mut tracer: Option<&mut (Tracer, &mut Telling<'_>)>) {
         while children.next().is_some() {}
-        let flags = libc::WNOHANG | if tracer.is_some() { trace::ALL } else { 0 };
+        let flags = match (&tracer, self.terminal) {
+            (Some(_), _) => libc::WNOHANG | trace::ALL,
+            (None, true) => libc::WNOHANG | libc::WUNTRACED,
+            (None, false) => libc::WNOHANG,
+        };
         while let Ok(Some((pid, status))) = process::reap(-1, flags) {
             if let Some((tracer, telling)) = &mut tracer {
                 if libc::WIFSTOPPED(status) {
@@ -151,6 +157,9 @@ impl Keeper {
                     tracer.ended(pid);
                 }
                 tracer.take().into_iter().for_each(|act| telling.tell(act));
+            }
+            if pid == self.command && tracer.is_none() && libc::WIFSTOPPED(status) {
+                self.tell(&Message::Stopped);
             }
             if pid == self.command && !libc::WIFSTOPPED(status) {
                 self.tell(&Message::Ended(status));

@@ -81,7 +81,7 @@ impl Stage {
             pair.extend(value.as_bytes());
             text(&OsString::from_vec(pair))
         });
-        let protected = Protected::of(plan);
+        let protected = if plan.unwatched { None } else { Protected::of(plan) };
         let filter = filter_for(plan, surroundings, protected.as_ref());
         Ok(Self {
             program: path(&plan.program)?,
@@ -125,7 +125,9 @@ impl Stage {
                 drop(stdio);
                 let brood = self.brood.take();
                 let behalf = self.behalf.take();
-                let keeper = Keeper { line, command, listener, protected, behalf, inward, brood, tracer };
+                let terminal = self.terminal;
+                let keeper =
+                    Keeper { line, command, listener, protected, behalf, inward, brood, terminal, tracer };
                 keeper.run(&early)
             }
             Err(failure) => {
@@ -144,6 +146,7 @@ impl Stage {
             socket::send(line.as_fd(), &report, Some(master.as_raw_fd()))
                 .and_then(|()| Ok([copy(0)?, copy(1)?, copy(2)?]))
                 .map(|ends| *stdio = ends)
+                .and_then(|()| terminal::lead(user.as_raw_fd()))
                 .map_err(|error| fail(Step::Terminal, "", &error))?;
         }
         let cwd = self.cwd.to_string_lossy();
@@ -168,6 +171,10 @@ impl Stage {
     /// Makes the child that becomes the command: its number, the line of watched calls, and what follows it.
     fn start(&self, stdio: &[OwnedFd; 3]) -> Result<Started, SetupFailure> {
         let at_fork = |error: io::Error| fail(Step::Fork, &self.program.to_string_lossy(), &error);
+        #[cfg(feature = "test-hooks")]
+        if self.has_broker && crate::hooks::notify_missing() {
+            return Err(fail(Step::Broker, "", &io::Error::from_raw_os_error(libc::EBUSY)));
+        }
         let lines = match self.has_broker {
             true => Some(socket::pair().map_err(at_fork)?),
             false => None,
@@ -372,9 +379,10 @@ impl Birth<'_> {
 
     fn arrange(&self) -> Result<(), (Step, io::Error)> {
         let stdio = |error| (Step::Stdio, error);
-        process::new_session().map_err(|error| (Step::Fork, error))?;
         if self.stage.terminal {
-            crate::terminal::control(self.stdio[0]).map_err(|error| (Step::Terminal, error))?;
+            terminal::come_to_the_front(self.stdio[0]).map_err(|error| (Step::Terminal, error))?;
+        } else {
+            process::new_session().map_err(|error| (Step::Fork, error))?;
         }
         for (to, from) in self.stdio.iter().enumerate() {
             fd::dup_onto(*from, to as RawFd).map_err(stdio)?;

@@ -94,7 +94,8 @@ impl Watch {
         self.terminal = None;
         let acts = log.map(|log| log.finish(&prepared.surroundings.tag)).unwrap_or_default();
         let (stdout, stderr) = relays.finish();
-        Outcome { end, duration: self.begun.elapsed(), enforcement, stdout, stderr, acts }
+        let reached = if let End::Limit(limit) = end { vec![limit] } else { Vec::new() };
+        Outcome { end, duration: self.begun.elapsed(), enforcement, stdout, stderr, acts, reached }
     }
 
     /// Waits a tick; why the launch must end, if it must.

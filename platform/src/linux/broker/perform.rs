@@ -251,7 +251,11 @@ impl<'p> Hands<'p> {
         if let Some(keys) = self.protected.settings_at(&to.path, &is_own).filter(|_| flags == 0) {
             return settings::replace(&from, &to, keys).map(|()| Done::Nothing);
         }
-        self.guard(&to, Change::Make)?;
+        if let Err(refused) = self.guard(&to, Change::Make) {
+            // git writes its settings anew even where nothing changes.
+            let changes = flags != 0 || !settings::is_same(&from, &to);
+            return if changes { Err(refused) } else { settings::leave(&from).map(|()| Done::Nothing) };
+        }
         if to_kind.is_some() {
             self.guard(&to, Change::Take)?;
         }

@@ -127,6 +127,11 @@ impl Protected {
         !self.names.is_empty() || !self.held_here.is_empty()
     }
 
+    /// Whether rights are held here that the kernel's own rules would lend too widely.
+    pub(crate) fn holds_rights(&self) -> bool {
+        !self.held_here.is_empty()
+    }
+
     /// What is to be told of something made at `path`, if anything is. Protected names of several parts may start with
     /// its last part, or one that may hold anything when new end with it; or it is a protected name itself, in a
     /// directory that is new. What is gone at the end of the launch is not worth a word.
