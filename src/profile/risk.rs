@@ -69,6 +69,7 @@ const SUBCOMMANDED: &[&str] = &[
     "docker-compose",
     "lxc",
     "kubectl",
+    "k",
     "oc",
     "ip",
     "git",

@@ -334,6 +334,8 @@ impl<'s> Walk<'s> {
         }
         if command.argv.first().is_some_and(|arg| arg.has_gap() || arg.glob) {
             self.opaque(command.span, "which program it is shows only when it runs");
+        } else if command.argv.iter().any(Arg::has_gap) {
+            self.opaque(command.span, "a word of it shows only when it runs");
         }
         let output = output::known(&command);
         self.remember(&command, output.as_deref());
