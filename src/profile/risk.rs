@@ -94,6 +94,9 @@ const SUBCOMMANDED: &[&str] = &[
     "vault",
     "tmux",
     "perf",
+    "rr",
+    "gcloud",
+    "az",
 ];
 
 type Row = (&'static str, Wrapping, Vec<&'static str>, usize);
