@@ -10,6 +10,8 @@
 
 #[path = "vectors/mcp.rs"]
 mod mcp;
+#[path = "vectors/recorder.rs"]
+mod recorder;
 #[path = "vectors/risk.rs"]
 mod risk;
 #[path = "vectors/run.rs"]
