@@ -251,6 +251,10 @@ fn directory(files: &[Value]) -> Value {
 pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
     pub(crate) fn new() -> Self {
         static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);

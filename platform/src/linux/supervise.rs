@@ -66,6 +66,8 @@ pub(crate) struct Finished {
 
 /// Acts that are remembered.
 const ACTS_MAX: usize = 1 << 17;
+/// Refusals that are kept, when each is told as it happens.
+const REFUSALS_MAX: usize = 256;
 
 /// One launch under way.
 struct Watch<'p> {
@@ -248,7 +250,10 @@ impl Watch<'_> {
             Some(Message::Terminal) => self.attach(extra.into_iter().next())?,
             Some(Message::Asked(act)) => {
                 self.ties.refused(&act);
-                if self.acts.len() < ACTS_MAX {
+                // What is told each time is still kept once; where all is told, that is seen to already.
+                let each_time = self.ties.tell() && !self.plan.trace;
+                let most = if each_time { REFUSALS_MAX } else { ACTS_MAX };
+                if self.acts.len() < most && !(each_time && self.acts.contains(&act)) {
                     self.acts.push(act);
                 }
             }
