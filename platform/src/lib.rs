@@ -24,6 +24,7 @@ pub mod backend;
 pub mod door;
 pub mod elf;
 pub mod error;
+pub mod fold;
 pub mod handed;
 #[cfg(target_os = "linux")]
 pub mod heap;
