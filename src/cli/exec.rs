@@ -95,6 +95,13 @@ const ENOEXEC: i32 = 8;
 /// Refusals that are told when a command failed and nobody asked.
 const HINTED: usize = 3;
 
+/// What is known all the same where a command was not followed.
+const UNFOLLOWED: &str = if cfg!(target_os = "macos") {
+    "processes are not followed here: only refusals are known, from the system's log"
+} else {
+    "this system lets no process be followed: only refused changes are known"
+};
+
 /// Opens an interactive shell, whichever there is.
 const INTERACTIVE: &str = "if [ -x /bin/bash ]; then exec /bin/bash -i; else exec /bin/sh -i; fi";
 
@@ -243,7 +250,7 @@ impl Fence {
             HINTED
         };
         if self.explain && !is_traced(&ran.outcome.acts) && !matches!(ran.outcome.end, End::Setup(_)) {
-            ui.remark("sbx: this system lets no process be followed: only refused changes are known");
+            ui.remark(format!("sbx: {UNFOLLOWED}"));
         }
         for denial in refused.iter().take(told) {
             ui.remark(format!("sbx: refused: {denial}"));

@@ -7,6 +7,8 @@
 
 mod files;
 mod hosts;
+#[cfg(test)]
+mod machine;
 mod programs;
 mod record;
 mod world;

@@ -18,6 +18,13 @@ pub(super) fn learn(world: &World<'_>, acts: &[Act], learned: &mut Learned) {
     if run.is_empty() {
         return;
     }
+    if !world.may_be_whole(world.project()) {
+        learned.notes.push(format!(
+            "nothing is proposed for {}: what runs there reads all of it; run the command in a directory of its own",
+            world.written(world.project())
+        ));
+        return;
+    }
     let mut programs: BTreeSet<PathBuf> = run.iter().map(|act| act.path.clone()).collect();
     // What a command's own profile lets it start needs no listing.
     let helps = |file: &Path, of: &PathBuf| {
@@ -100,69 +107,7 @@ fn loaded_besides(world: &World<'_>, acts: &[Act], programs: &BTreeSet<PathBuf>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learn::{Observed, learn};
-    use crate::manifest::Facts;
-    use crate::plan::{Host, Kind, Use};
-    use std::collections::BTreeMap;
-    use std::ffi::OsString;
-
-    /// A machine of a few files; directories end with a slash.
-    struct Machine(BTreeMap<&'static str, ()>);
-
-    impl Machine {
-        fn of(files: &[&'static str]) -> Self {
-            Self(files.iter().map(|file| (*file, ())).collect())
-        }
-    }
-
-    impl Host for Machine {
-        fn kind(&self, path: &Path) -> Option<Kind> {
-            let text = path.to_str()?;
-            let below = format!("{}/", text.trim_end_matches('/'));
-            let is_dir = self.0.keys().any(|file| file.starts_with(&below));
-            if is_dir { Some(Kind::Directory) } else { self.0.contains_key(text).then_some(Kind::File) }
-        }
-        fn real(&self, path: &Path) -> Option<PathBuf> {
-            self.kind(path).map(|_| path.to_path_buf())
-        }
-        fn names(&self, _: &Path) -> Vec<OsString> {
-            Vec::new()
-        }
-        fn is_program(&self, path: &Path) -> bool {
-            path.starts_with("/usr/bin") && self.kind(path) == Some(Kind::File)
-        }
-        fn needed(&self, _: &Path) -> Vec<(PathBuf, Use)> {
-            vec![("/usr/lib/libc.so.6".into(), Use::Loaded)]
-        }
-        fn variable(&self, name: &str) -> Option<OsString> {
-            (name == "PATH").then(|| "/home/u/.cargo/bin:/usr/bin".into())
-        }
-    }
-
-    const FILES: &[&str] = &[
-        "/usr/bin/git",
-        "/usr/bin/make",
-        "/usr/lib/libc.so.6",
-        "/home/u/p/src/a.c",
-        "/home/u/p/out/x",
-        "/home/u/p/README",
-        "/home/u/p/.env",
-        "/home/u/.ssh/id",
-        "/home/u/.config/tool/one",
-        "/home/u/.cargo/bin/cargo",
-        "/home/u/.cargo/registry/a",
-        "/home/u/.gitconfig",
-    ];
-
-    fn act(verb: Verb, path: &str, error: i32) -> Act {
-        Act { verb, path: path.into(), call: "openat", error, words: Vec::new() }
-    }
-
-    fn specs(acts: Vec<Act>) -> (Vec<String>, crate::learn::Learned) {
-        let facts = Facts::new("/home/u").at("/home/u/p");
-        let learned = learn(&Observed::new(acts, Vec::new(), true), &facts, &Machine::of(FILES));
-        (learned.grants.iter().map(|grant| grant.spec.to_string()).collect(), learned)
-    }
+    use crate::learn::machine::{act, specs};
 
     #[test]
     fn programs_of_the_system_are_listed_and_others_are_not() {
@@ -179,57 +124,5 @@ mod tests {
         let (grants, learned) = specs(vec![run("/home/u/.cargo/bin/cargo")]);
         assert_eq!(grants, ["proc.exec{in=$PROJECT}", "fs.read{in=~/.cargo,paths=[bin]}"]);
         assert_eq!(learned.env, ["PATH"]);
-    }
-
-    #[test]
-    fn changes_become_the_parts_of_the_project_that_are_there() {
-        assert_eq!(
-            specs(vec![act(Verb::Write, "/home/u/p/out/new/y", 0)]).0,
-            ["fs.write{in=$PROJECT,paths=[out]}"]
-        );
-        assert_eq!(
-            specs(vec![act(Verb::Write, "/home/u/p/README", 0)]).0,
-            ["fs.write{in=$PROJECT,paths=[README]}"]
-        );
-        assert_eq!(specs(vec![act(Verb::Write, "/home/u/p/new/y", 0)]).0, ["fs.write{in=$PROJECT}"]);
-        assert_eq!(
-            specs(vec![act(Verb::Remove, "/home/u/p/out/x", 0)]).0,
-            ["fs.delete{in=$PROJECT,paths=[out]}"]
-        );
-        assert!(specs(vec![act(Verb::Write, "/home/u/p/out/x", 2)]).0.is_empty());
-        assert!(specs(vec![act(Verb::Write, "/tmp/x", 0), act(Verb::Read, "/usr/bin/git", 0)]).0.is_empty());
-    }
-
-    #[test]
-    fn what_is_secret_or_protected_is_called_out_and_never_granted() {
-        let (grants, learned) = specs(vec![
-            act(Verb::Read, "/home/u/.ssh/id", 13),
-            act(Verb::Write, "/home/u/p/.git/hooks/x", 0),
-            act(Verb::Read, "/home/u/p/.env", 0),
-            act(Verb::Read, "/home/u/.netrc", 2),
-        ]);
-        assert!(grants.is_empty(), "{grants:?}");
-        let called: Vec<&str> =
-            learned.called_out.iter().map(|called| called.path.to_str().unwrap()).collect();
-        assert_eq!(called, ["/home/u/.ssh", "/home/u/p/.git/hooks/x", "/home/u/p/.env"]);
-    }
-
-    #[test]
-    fn a_cache_is_shared_when_it_was_used_and_private_when_it_was_only_filled() {
-        let write = act(Verb::Write, "/home/u/.cargo/registry/b", 0);
-        assert!(specs(vec![write.clone()]).0.is_empty());
-        let read = act(Verb::Read, "/home/u/.cargo/registry/a", 0);
-        assert_eq!(
-            specs(vec![read, write]).0,
-            ["fs.write{in=~/.cargo/registry}", "fs.read{in=~/.cargo,paths=[registry]}"]
-        );
-        assert_eq!(
-            specs(vec![act(Verb::Read, "/home/u/.gitconfig", 0)]).0,
-            ["fs.read{in=~,paths=[.gitconfig]}"]
-        );
-        assert_eq!(
-            specs(vec![act(Verb::Read, "/home/u/.config/tool/one", 0)]).0,
-            ["fs.read{in=~/.config/tool,paths=[one]}"]
-        );
     }
 }

@@ -10,6 +10,9 @@ use std::path::{Path, PathBuf};
 const OWN: &[&str] = &["/tmp", "/var/tmp", "/proc", "/dev", "/run", "/sys", "/home/sbx"];
 const MADE: &[&str] = &["/etc/passwd", "/etc/group", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"];
 
+/// So many names are looked through for private ones.
+const LOOKED_THROUGH: usize = 4096;
+
 pub(super) struct World<'w> {
     pub(super) facts: &'w Facts,
     pub(super) host: &'w dyn Host,
@@ -63,6 +66,35 @@ impl<'w> World<'w> {
             .map(place)
             .filter(|(place, _)| within(path, place))
             .max_by_key(|(_, known)| known.path.len())
+    }
+
+    /// Whether a directory may be proposed with all that is in it: it is not the home or above it, and no secret place
+    /// lies in it.
+    pub(super) fn may_be_whole(&self, place: &Path) -> bool {
+        let home = &self.facts.home;
+        let secret = |known: KnownPlace| within(&home.join(known.path), place);
+        !within(home, place) && !known_places(PlaceSort::Secret).any(secret)
+    }
+
+    /// Whether something below a directory has a name that often means secrets; one that is too large to look through
+    /// may hold anything.
+    pub(super) fn holds_private(&self, dir: &Path) -> bool {
+        let mut pending = vec![dir.to_path_buf()];
+        let mut left = LOOKED_THROUGH;
+        while let Some(dir) = pending.pop() {
+            for name in self.host.names(&dir) {
+                let path = dir.join(name);
+                if left == 0 || self.private(&path).is_some() {
+                    return true;
+                }
+                left -= 1;
+                // A link is judged by where it leads, so that nothing is opened by it.
+                if self.is_dir(&path) {
+                    pending.push(path);
+                }
+            }
+        }
+        false
     }
 
     /// A name that often means secrets, wherever it stands.

@@ -4,7 +4,7 @@
 //! Invariant: no event carries a body, a header's value or more of a target than its path.
 
 use super::bounds;
-use crate::audit::{Event, Sink};
+use crate::audit::{Event, Rate, Sink};
 use crate::capability::Target;
 use crate::decide::Denial;
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Where the gateway tells what happens; shared by everything it serves.
 #[derive(Clone, Debug)]
@@ -36,10 +36,8 @@ struct Writer {
 #[derive(Debug)]
 struct Kept {
     refusals: Vec<Denial>,
-    /// Events that may still be told now, and since when.
-    tokens: f64,
-    since: Instant,
-    left_out: u64,
+    /// How many events are told.
+    rate: Rate,
 }
 
 /// What became of a question for a name, with the answer in a word.
@@ -62,12 +60,8 @@ pub(crate) struct Passed {
 
 impl Report {
     pub(crate) fn new(agent: &str, sink: Arc<dyn Sink>) -> Self {
-        let kept = Kept {
-            refusals: Vec::new(),
-            tokens: f64::from(bounds::EVENTS_AT_ONCE),
-            since: Instant::now(),
-            left_out: 0,
-        };
+        let rate = Rate::new(bounds::EVENTS_AT_ONCE, bounds::EVENTS_PER_SECOND);
+        let kept = Kept { refusals: Vec::new(), rate };
         Self {
             agent: agent.into(),
             sink,
@@ -175,19 +169,7 @@ impl Report {
 
     /// Records an event unless too many came at once; those are counted.
     fn tell(&self, kind: &'static str, body: Value) {
-        let left_out = {
-            let mut kept = self.kept();
-            let now = Instant::now();
-            let gained = now.duration_since(kept.since).as_secs_f64() * f64::from(bounds::EVENTS_PER_SECOND);
-            kept.tokens = (kept.tokens + gained).min(f64::from(bounds::EVENTS_AT_ONCE));
-            kept.since = now;
-            if kept.tokens < 1.0 {
-                kept.left_out += 1;
-                return;
-            }
-            kept.tokens -= 1.0;
-            std::mem::take(&mut kept.left_out)
-        };
+        let Some(left_out) = self.kept().rate.admit() else { return };
         let mut body = match body {
             Value::Object(body) => body,
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
@@ -197,7 +179,8 @@ impl Report {
         if left_out > 0 {
             body.insert("left_out_before".to_owned(), json!(left_out));
         }
-        let event = Event { kind, agent: self.agent.to_string(), body };
+        let mut event = Event { kind, agent: self.agent.to_string(), body };
+        self.sink.hear(&mut event);
         let kept = match self.writer.get() {
             // When the disk is slower than what happens, what happens waits.
             Some(writer) => writer.events.send(Some(event)).is_ok(),
@@ -242,6 +225,6 @@ mod tests {
             report.name(&format!("n{number}.example"), Asked::Denied("prohibited"), Duration::ZERO);
         }
         assert!(sink.0.load(Ordering::Relaxed) < 2 * bounds::EVENTS_AT_ONCE as usize);
-        assert!(report.kept().left_out > 0);
+        assert!(report.kept().rate.left_out() > 0);
     }
 }

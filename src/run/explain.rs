@@ -71,10 +71,11 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Whether everything that was asked for is known, or refused changes only.
+/// Whether everything that was asked for is known, or refusals only: what was run and not refused is known only
+/// where processes are followed.
 #[must_use]
 pub fn is_traced(acts: &[Act]) -> bool {
-    acts.iter().any(|act| act.verb == Verb::Run)
+    acts.iter().any(|act| act.verb == Verb::Run && !act.is_refused())
 }
 
 /// What was asked for and is not granted, each once: what surely failed first, then what was looked for in vain.

@@ -18,7 +18,6 @@ use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
 use crate::linux::native::hold_on;
 use crate::linux::net;
-use crate::linux::scratch::Scratch;
 use crate::linux::stage::Stage;
 use crate::linux::supervise::{OWN_STAGE, Started};
 use crate::linux::sys::process::{self, Fork};
@@ -26,6 +25,7 @@ use crate::linux::sys::{c_path, fd, socket};
 use crate::path::within;
 use crate::plan::{Gateway, MountOp, Network, Place, Plan, Rights};
 use crate::report::{SetupFailure, Step};
+use crate::scratch::Scratch;
 
 /// Device nodes that stay in reach.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];

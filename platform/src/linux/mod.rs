@@ -19,7 +19,6 @@ mod native;
 mod net;
 pub(crate) mod probe;
 mod relay;
-mod scratch;
 pub(crate) mod seccomp;
 mod sources;
 pub(crate) mod spawn;
@@ -45,13 +44,14 @@ use crate::linux::broker::Protected;
 use crate::linux::cgroup::Group;
 use crate::linux::net::{Here, Host, Kit};
 use crate::linux::probe::Facts;
-use crate::linux::scratch::Scratch;
 use crate::linux::spawn::Ties;
 use crate::linux::stage::{Stage, Surroundings};
 use crate::linux::supervise::Finished;
 use crate::linux::sys::{c_path, fd, process, signal};
 use crate::plan::{Network, Plan};
 use crate::report::{End, Limit, Outcome, Step};
+use crate::scratch::Scratch;
+use crate::signals::FORWARDED;
 
 /// As [`launch`], in the process that serves the doors.
 pub(crate) fn launch_with(
@@ -183,7 +183,7 @@ fn launch_behind(
     }
     let group = Group::make(&plan.limits);
     let mut enforcement = promise(plan, backend, landlock, group.as_ref(), None)?;
-    let signals = signal::Collected::take(&supervise::FORWARDED)
+    let signals = signal::Collected::take(&FORWARDED)
         .map_err(|error| PlatformError::on("collect", "signals", error))?;
     let arranged = relay::arrange(plan)?;
     let translated = (backend == Backend::Landlock).then(|| bare::translate(plan)).transpose()?;

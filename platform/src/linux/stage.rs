@@ -58,6 +58,8 @@ pub(crate) struct Stage {
     protected: Option<Protected>,
     behalf: Option<Behalf>,
     brood: Option<Children>,
+    /// Whether refusals are told as they happen.
+    tells: bool,
     /// Whether somebody must have taken the sockets of the network first.
     mask: libc::sigset_t,
 }
@@ -101,6 +103,7 @@ impl Stage {
             protected,
             behalf: None,
             brood: None,
+            tells: plan.tells,
             mask,
         })
     }
@@ -121,13 +124,13 @@ impl Stage {
         });
         match started {
             Ok((command, listener, tracer)) => {
+                let protected = self.protected.take().map(|protected| protected.with_stdio(&stdio));
                 drop(stdio);
-                let protected = self.protected.take();
                 let brood = self.brood.take();
                 let behalf = self.behalf.take();
-                let terminal = self.terminal;
+                let (terminal, tells) = (self.terminal, self.tells);
                 let keeper =
-                    Keeper { line, command, listener, protected, behalf, inward, brood, terminal, tracer };
+                    Keeper { line, command, listener, protected, behalf, inward, brood, terminal, tracer, tells };
                 keeper.run(&early)
             }
             Err(failure) => {

@@ -16,24 +16,11 @@ use crate::linux::relay::{self, OUTPUT_DEFAULT, Relay};
 use crate::linux::spawn::Ties;
 use crate::linux::spent;
 use crate::linux::sys::{fd, memory, process, signal, socket};
-use crate::linux::terminal::{self, Raw};
 use crate::plan::{Network, Plan, Stdio};
 use crate::report::{Act, End, Limit, SetupFailure, Step};
+use crate::signals::{GRACE, Wish, wish};
+use crate::terminal::{self, Raw};
 
-/// Signals passed on to the command.
-pub(crate) const FORWARDED: [c_int; 9] = [
-    libc::SIGINT,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGQUIT,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGWINCH,
-    libc::SIGTSTP,
-    libc::SIGCONT,
-];
-/// How long a command asked to end may take before it is killed.
-const GRACE: Duration = Duration::from_secs(5);
 /// How long output still in the pipes may take to be written after the end.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -79,6 +66,8 @@ pub(crate) struct Finished {
 
 /// Acts that are remembered.
 const ACTS_MAX: usize = 1 << 17;
+/// Refusals that are kept, when each is told as it happens.
+const REFUSALS_MAX: usize = 256;
 
 /// One launch under way.
 struct Watch<'p> {
@@ -261,7 +250,10 @@ impl Watch<'_> {
             Some(Message::Terminal) => self.attach(extra.into_iter().next())?,
             Some(Message::Asked(act)) => {
                 self.ties.refused(&act);
-                if self.acts.len() < ACTS_MAX {
+                // What is told each time is still kept once; where all is told, that is seen to already.
+                let each_time = self.ties.tell() && !self.plan.trace;
+                let most = if each_time { REFUSALS_MAX } else { ACTS_MAX };
+                if self.acts.len() < most && !(each_time && self.acts.contains(&act)) {
                     self.acts.push(act);
                 }
             }
@@ -315,21 +307,21 @@ impl Watch<'_> {
 
     fn forward(&mut self) {
         while let Some(number) = self.signals.next() {
-            match number {
-                libc::SIGWINCH => {
+            match wish(number) {
+                Wish::Resize => {
                     if let Some(master) = &self.master {
                         terminal::copy_size(0, master.as_raw_fd());
                     }
                     self.pass_on(number);
                 }
                 // From its own terminal the command stops by itself, and that is told.
-                libc::SIGTSTP if self.master.is_some() && !self.plan.trace => self.pass_on(number),
-                libc::SIGTSTP => self.suspend(),
-                libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {
+                Wish::Suspend if self.master.is_some() && !self.plan.trace => self.pass_on(number),
+                Wish::Suspend => self.suspend(),
+                Wish::End => {
                     self.pass_on(number);
                     self.kill_at.get_or_insert_with(|| Instant::now() + GRACE);
                 }
-                other => self.pass_on(other),
+                Wish::Other => self.pass_on(number),
             }
         }
     }

@@ -9,11 +9,13 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::fold::folded;
 use crate::linux::sources::writable_bind;
+use crate::linux::sys::fd;
 use crate::path::within;
 use crate::plan::{Access, InsideNew, MountOp, Place, Plan, ProtectedName, Rights};
 use crate::report::Verb;
@@ -36,6 +38,8 @@ pub(crate) struct Protected {
     unwritten: Vec<PathBuf>,
     /// The largest file there may be.
     file_size: Option<u64>,
+    /// The pipe that is the command's input and not its output too, as device and number.
+    input: Option<(u64, u64)>,
     proc: PathBuf,
 }
 
@@ -91,7 +95,31 @@ impl Protected {
         let (paths, by_first, file_size) =
             (paths.into_iter().collect(), OnceCell::new(), plan.limits.file_size);
         let unwritten = unwritten(plan);
-        any.then_some(Self { paths, names, by_first, held_here, opened, lasting, unwritten, file_size, proc })
+        let input = None;
+        any.then_some(Self {
+            paths,
+            names,
+            by_first,
+            held_here,
+            opened,
+            lasting,
+            unwritten,
+            file_size,
+            input,
+            proc,
+        })
+    }
+
+    /// The same for a command with these descriptors as its input and outputs.
+    pub(crate) fn with_stdio(self, stdio: &[OwnedFd; 3]) -> Self {
+        let id = |file: &OwnedFd| fd::stat(file.as_raw_fd()).ok().map(|found| (found.st_dev, found.st_ino));
+        let [input, output, errors] = [id(&stdio[0]), id(&stdio[1]), id(&stdio[2])];
+        Self { input: input.filter(|_| input != output && input != errors), ..self }
+    }
+
+    /// Whether this is the command's input, from which others may read too.
+    pub(super) fn is_input(&self, found: &libc::stat) -> bool {
+        self.input == Some((found.st_dev, found.st_ino))
     }
 
     /// Whether removing names has to be watched too: names that may stand anywhere cannot all be covered by

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use libc::{c_int, c_long};
 
@@ -114,7 +115,12 @@ impl Collected {
         self.line.as_raw_fd()
     }
 
-    /// The next signal that has arrived: its number and who sent it (0 for the kernel).
+    /// Waits until one has arrived, but not longer than `time`.
+    pub(crate) fn wait(&self, time: Duration) {
+        fd::readable_within(self.raw(), time);
+    }
+
+    /// The next signal that has arrived.
     pub(crate) fn next(&self) -> Option<c_int> {
         let mut buffer = [0_u8; size_of::<libc::signalfd_siginfo>()];
         match fd::read(self.raw(), &mut buffer) {
