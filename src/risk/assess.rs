@@ -269,11 +269,15 @@ impl<'r> Assessment<'r> {
         &self.matched
     }
 
-    /// What to do instead, with the rule that says so.
+    /// What to do instead of the worst that was found, with the rule that says so.
     #[must_use]
     pub fn alternatives(&self) -> Vec<(&'r Alternative, &'r Rule)> {
         let mut alternatives: Vec<(&Alternative, &Rule)> = Vec::new();
-        for matched in &self.matched {
+        let mut worst = None;
+        for matched in self.matched.iter().filter(|matched| !matched.rule.alternatives.is_empty()) {
+            if *worst.get_or_insert(matched.rule.severity) > matched.rule.severity {
+                break;
+            }
             for alternative in &matched.rule.alternatives {
                 if !alternatives.iter().any(|(known, _)| known.command == alternative.command) {
                     alternatives.push((alternative, matched.rule));
