@@ -106,7 +106,7 @@ fn cases(peers: &Path, env: &TestEnv) -> Vec<Case> {
         },
         Case {
             name: "fetch",
-            command: vec![python("mcp-server-fetch")],
+            command: vec![python("mcp-server-fetch"), "--allow-private-ips".to_owned()],
             calls: json!([
                 ["fetch", { "url": format!("http://{}/page", origin()) }],
                 ["fetch", { "url": format!("http://{}/missing", origin()), "raw": true }],
