@@ -129,8 +129,18 @@ impl Stage {
                 let brood = self.brood.take();
                 let behalf = self.behalf.take();
                 let (terminal, tells) = (self.terminal, self.tells);
-                let keeper =
-                    Keeper { line, command, listener, protected, behalf, inward, brood, terminal, tracer, tells };
+                let keeper = Keeper {
+                    line,
+                    command,
+                    listener,
+                    protected,
+                    behalf,
+                    inward,
+                    brood,
+                    terminal,
+                    tracer,
+                    tells,
+                };
                 keeper.run(&early)
             }
             Err(failure) => {

@@ -10,9 +10,10 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::reach::{Reach, is_inside_stars, parts_of, reach};
 use crate::fold::folded;
 use crate::linux::sources::writable_bind;
 use crate::linux::sys::fd;
@@ -294,25 +295,6 @@ fn leads_to(path: &Path, place: &Path) -> bool {
     place != path && place.starts_with(path)
 }
 
-/// The parts of a path, in the spelling of protected names: some file systems do not tell letters apart.
-fn parts_of(path: &Path) -> Vec<Cow<'_, OsStr>> {
-    path.components()
-        .filter_map(|part| match part {
-            Component::Normal(part) => Some(folded(part)),
-            _ => None,
-        })
-        .collect()
-}
-
-/// Whether these parts go on, after what stands before the first `**` of a name.
-fn is_inside_stars(name: &ProtectedName, parts: &[Cow<'_, OsStr>]) -> bool {
-    let before = name.components.iter().take_while(|part| ***part != *"**").count();
-    let same = |(wanted, part): (&Cow<'_, OsStr>, &Cow<'_, OsStr>)| **wanted == *"*" || wanted == part;
-    before < name.components.len()
-        && parts.len() > before
-        && name.components[..before].iter().zip(parts).all(same)
-}
-
 fn relation<'n>(
     name: &'n ProtectedName,
     path: &Path,
@@ -334,37 +316,6 @@ fn relation<'n>(
         (Reach::Start, true) => Relation::AboveNew,
         (Reach::Start, false) => Relation::Above,
     })
-}
-
-/// How far a name goes with the parts of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
-    /// All of it, in so many parts.
-    Whole(usize),
-    /// The path ends where the name, up to its first `**`, goes on.
-    Start,
-}
-
-fn reach(name: &[Cow<'_, OsStr>], parts: &[Cow<'_, OsStr>]) -> Option<Reach> {
-    let Some((first, rest)) = name.split_first() else { return Some(Reach::Whole(0)) };
-    let one_more = |reach| match reach {
-        Reach::Whole(length) => Reach::Whole(length + 1),
-        Reach::Start => Reach::Start,
-    };
-    let first: &OsStr = first;
-    if first == "**" && !parts.is_empty() {
-        // One or more parts; the shortest that fits. Where the path ends inside, nothing is known of it.
-        let whole = |skip: usize| match reach(rest, parts.get(skip..)?)? {
-            Reach::Whole(length) => Some(Reach::Whole(length + skip)),
-            Reach::Start => None,
-        };
-        return (1..parts.len()).find_map(whole);
-    }
-    match parts.split_first() {
-        None => Some(Reach::Start),
-        Some((part, parts)) if first == "*" || first == &**part => reach(rest, parts).map(one_more),
-        Some(_) => None,
-    }
 }
 
 /// Where something of the host can be written.
