@@ -56,8 +56,8 @@ impl ShellLine {
 
 #[cfg(test)]
 mod tests {
-    use super::super::template::Template;
     use super::*;
+    use crate::tool::template::Template;
 
     fn code(text: &str) -> Option<&'static str> {
         ShellLine::parse(text).err().map(|(code, _, _)| code.name())
