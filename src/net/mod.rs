@@ -19,6 +19,7 @@ mod issuer;
 mod names;
 mod outer_proxy;
 mod outer_tls;
+mod pace;
 mod proxy;
 mod relay;
 mod report;
@@ -27,6 +28,7 @@ mod service;
 mod settings;
 mod sniff;
 mod socks;
+mod telling;
 mod untouched;
 
 pub(crate) use outer_tls::BUNDLES;

@@ -6,6 +6,7 @@
 use super::bounds;
 use super::flow::Aim;
 use super::http::{self, Form, Serving, Wire, forbidden, parse_request};
+use super::report::Passed;
 use super::service::Service;
 use super::socks;
 use crate::capability::Target;
@@ -28,12 +29,7 @@ impl Service {
         // What was asked for by CONNECT or SOCKS is carried as if it had been connected to.
         if let Ok(Some(aim)) = served {
             let meter = Arc::new(self.meter());
-            let mut stream = Some(stream);
-            let ended = self.carry(&mut stream, &aim, &meter).await;
-            self.conclude(&aim.target, &meter, ended);
-            if let Some(stream) = stream {
-                super::flow::reset(stream);
-            }
+            self.carry_to_end(stream, &aim, &meter).await;
         }
     }
 
@@ -147,7 +143,10 @@ impl Service {
         let elsewhere = self.outer_proxy.as_ref().is_some_and(|proxy| proxy.serves(target));
         if !elsewhere {
             let found = self.resolver.find(&target.host).await;
-            let found = found.map_err(|_| Admission::Failed(format!("{target}: there is no such name")))?;
+            let found = found.map_err(|_| {
+                self.report.connection(target, "failed", Passed::default(), "no such name");
+                Admission::Failed(format!("{target}: there is no such name"))
+            })?;
             self.authority.reachable(target, &found).map_err(Admission::Denied)?;
         }
         Ok(Aim { target: target.clone(), aliases: Vec::new() })

@@ -1,19 +1,21 @@
 //! What happened at the gateway: events for the audit, and refusals to be told at the end.
 //!
-//! Answers for bounding both. It leaves keeping events to the sink.
+//! Answers for bounding both: refusals and names come as often as a program likes, while what is allowed is bounded by
+//! what is served, and always told. It leaves keeping events to the sink.
 //! Invariant: no event carries a body, a header's value or more of a target than its path.
 
 use super::bounds;
+use super::pace::Pace;
 use crate::audit::{Event, Sink};
 use crate::capability::Target;
 use crate::decide::Denial;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{JoinHandle, Thread};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Where the gateway tells what happens; shared by everything it serves.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub(crate) struct Report {
     /// To the thread that keeps events, so that no connection waits for a disk; none ends it.
     writer: Arc<OnceLock<Writer>>,
     unkept: Arc<AtomicBool>,
+    /// Whether the launch is over.
+    ending: Arc<AtomicBool>,
 }
 
 /// The way to the thread that keeps events.
@@ -36,11 +40,23 @@ struct Writer {
 #[derive(Debug)]
 struct Kept {
     refusals: Vec<Denial>,
-    /// Events that may still be told now, and since when.
-    tokens: f64,
-    since: Instant,
-    left_out: u64,
+    names: Pace,
+    refused: Pace,
 }
+
+/// What sort of thing is told.
+#[derive(Clone, Copy, Debug)]
+enum Sort {
+    /// Something that was let through.
+    Done,
+    /// A question for a name.
+    Name,
+    /// A refusal of anything else.
+    Refused,
+}
+
+/// The end of a request that was answered to its end.
+pub(crate) const ANSWERED: &str = "answered";
 
 /// What became of a question for a name, with the answer in a word.
 #[derive(Clone, Copy, Debug)]
@@ -60,20 +76,27 @@ pub(crate) struct Passed {
     pub(crate) took: Duration,
 }
 
+impl Passed {
+    /// What passed since a time before.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            sent: self.sent.saturating_sub(before.sent),
+            received: self.received.saturating_sub(before.received),
+            took: self.took.saturating_sub(before.took),
+        }
+    }
+}
+
 impl Report {
     pub(crate) fn new(agent: &str, sink: Arc<dyn Sink>) -> Self {
-        let kept = Kept {
-            refusals: Vec::new(),
-            tokens: f64::from(bounds::EVENTS_AT_ONCE),
-            since: Instant::now(),
-            left_out: 0,
-        };
+        let kept = Kept { refusals: Vec::new(), names: Pace::new(), refused: Pace::new() };
         Self {
             agent: agent.into(),
             sink,
             kept: Arc::new(Mutex::new(kept)),
             writer: Arc::default(),
             unkept: Arc::default(),
+            ending: Arc::default(),
         }
     }
 
@@ -105,8 +128,27 @@ impl Report {
         Ok(thread)
     }
 
-    /// Ends the thread that keeps events, once it has kept all.
+    /// Says that the launch is over: what breaks off from now on does so for that.
+    pub(crate) fn ending(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Why something ended that did not end by itself.
+    pub(crate) fn cut(&self) -> &'static str {
+        if self.ending.load(Ordering::Relaxed) { "ended with the launch" } else { "broken off" }
+    }
+
+    /// Ends the thread that keeps events, once it has kept all; what was left out to the last is told before.
     pub(crate) fn end(&self) {
+        let (names, refused) = {
+            let mut kept = self.kept();
+            (kept.names.left_out(), kept.refused.left_out())
+        };
+        for (kind, left_out) in [("name", names), ("connection", refused)] {
+            if left_out > 0 {
+                self.keep(Event::new(kind, &*self.agent, json!({ "left_out": left_out })));
+            }
+        }
         if let Some(writer) = self.writer.get() {
             let _ = writer.events.send(None);
             writer.thread.unpark();
@@ -119,49 +161,71 @@ impl Report {
     }
 
     /// A name was asked for.
-    pub(crate) fn name(&self, name: &str, decision: Asked, took: Duration) {
+    pub(crate) fn name(&self, name: &str, kind: &str, decision: Asked, took: Duration) {
         let (decision, answer) = match decision {
             Asked::Allowed(answer) => ("allow", answer),
             Asked::Denied(answer) => ("deny", answer),
         };
-        let mut body = json!({ "decision": decision, "name": name, "answer": answer });
+        let mut body = json!({ "decision": decision, "name": name, "type": kind, "answer": answer });
         body["duration_ms"] = milliseconds(took);
-        self.tell("name", body);
+        self.tell(Sort::Name, "name", body);
     }
 
     /// A connection or request was refused.
     pub(crate) fn refused(&self, kind: &'static str, denial: &Denial) {
-        {
-            let mut kept = self.kept();
-            let seen = kept.refusals.iter().any(|seen| seen.message == denial.message);
-            if !seen && kept.refusals.len() < bounds::REFUSALS {
-                kept.refusals.push(denial.clone());
-            }
+        self.remember(denial);
+        let sort = if kind == "name" { Sort::Name } else { Sort::Refused };
+        self.tell(sort, kind, json!({ "decision": "deny", "denial": denial.to_json() }));
+    }
+
+    /// A connection was refused because it needs all verbs; these are the ones that are missing.
+    pub(crate) fn refused_whole(&self, missing: &[Box<Denial>]) {
+        missing.iter().for_each(|denial| self.remember(denial));
+        if let Some(first) = missing.first() {
+            let body = json!({ "decision": "deny", "needs": "all", "denial": first.to_json() });
+            self.tell(Sort::Refused, "connection", body);
         }
-        self.tell(kind, json!({ "decision": "deny", "denial": denial.to_json() }));
+    }
+
+    fn remember(&self, denial: &Denial) {
+        let mut kept = self.kept();
+        let seen = kept.refusals.iter().any(|seen| seen.message == denial.message);
+        if !seen && kept.refusals.len() < bounds::REFUSALS {
+            kept.refusals.push(denial.clone());
+        }
     }
 
     /// A connection or request was refused for how it was made, whatever is granted.
     pub(crate) fn malformed(&self, kind: &'static str, target: Option<&Target>, why: &str) {
         let target = target.map(ToString::to_string);
-        self.tell(kind, json!({ "decision": "deny", "target": target, "malformed": why }));
+        let body = json!({ "decision": "deny", "target": target, "malformed": why });
+        self.tell(Sort::Refused, kind, body);
     }
 
     /// A connection ended.
     pub(crate) fn connection(&self, target: &Target, how: &str, passed: Passed, end: &str) {
         let mut body = json!({ "decision": "allow", "target": target.to_string(), "how": how, "end": end });
         add_passed(&mut body, passed);
-        self.tell("connection", body);
+        self.tell(Sort::Done, "connection", body);
     }
 
-    /// A request was answered.
-    pub(crate) fn request(&self, target: &Target, method: &str, path: &str, status: u16, passed: Passed) {
+    /// A request ended; without a status when there was no answer.
+    pub(crate) fn request(
+        &self,
+        target: &Target,
+        (method, path): (&str, &str),
+        (status, end): (Option<u16>, &str),
+        passed: Passed,
+    ) {
         let path: String = path.split('?').next().unwrap_or_default().chars().take(512).collect();
         let mut body = json!({
             "decision": "allow", "target": target.to_string(), "method": method, "path": path, "status": status,
         });
+        if end != ANSWERED {
+            body["end"] = json!(end);
+        }
         add_passed(&mut body, passed);
-        self.tell("request", body);
+        self.tell(Sort::Done, "request", body);
     }
 
     /// The refusals so far, each once.
@@ -173,31 +237,22 @@ impl Report {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records an event unless too many came at once; those are counted.
-    fn tell(&self, kind: &'static str, body: Value) {
-        let left_out = {
-            let mut kept = self.kept();
-            let now = Instant::now();
-            let gained = now.duration_since(kept.since).as_secs_f64() * f64::from(bounds::EVENTS_PER_SECOND);
-            kept.tokens = (kept.tokens + gained).min(f64::from(bounds::EVENTS_AT_ONCE));
-            kept.since = now;
-            if kept.tokens < 1.0 {
-                kept.left_out += 1;
-                return;
-            }
-            kept.tokens -= 1.0;
-            std::mem::take(&mut kept.left_out)
+    /// Records an event, unless it is of a sort of which too many came at once; those are counted.
+    fn tell(&self, sort: Sort, kind: &'static str, body: Value) {
+        let left_out = match sort {
+            Sort::Done => Some(0),
+            Sort::Name => self.kept().names.next(),
+            Sort::Refused => self.kept().refused.next(),
         };
-        let mut body = match body {
-            Value::Object(body) => body,
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                Map::new()
-            }
-        };
+        let Some(left_out) = left_out else { return };
+        let mut event = Event::new(kind, &*self.agent, body);
         if left_out > 0 {
-            body.insert("left_out_before".to_owned(), json!(left_out));
+            event.body.insert("left_out_before".to_owned(), json!(left_out));
         }
-        let event = Event { kind, agent: self.agent.to_string(), body };
+        self.keep(event);
+    }
+
+    fn keep(&self, event: Event) {
         let kept = match self.writer.get() {
             // When the disk is slower than what happens, what happens waits.
             Some(writer) => writer.events.send(Some(event)).is_ok(),
@@ -222,26 +277,43 @@ fn milliseconds(took: Duration) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[derive(Debug, Default)]
-    struct Count(AtomicUsize);
+    struct Seen(Mutex<Vec<Event>>);
 
-    impl Sink for Count {
-        fn record(&self, _event: Event) -> std::io::Result<()> {
-            self.0.fetch_add(1, Ordering::Relaxed);
+    impl Sink for Seen {
+        fn record(&self, event: Event) -> std::io::Result<()> {
+            self.0.lock().unwrap().push(event);
             Ok(())
         }
     }
 
     #[test]
-    fn a_flood_is_counted_and_not_told_one_by_one() {
-        let sink = Arc::new(Count::default());
+    fn a_flood_is_counted_and_hides_nothing_else() {
+        let sink = Arc::new(Seen::default());
         let report = Report::new("a", sink.clone());
         for number in 0..50_000 {
-            report.name(&format!("n{number}.example"), Asked::Denied("prohibited"), Duration::ZERO);
+            report.name(&format!("n{number}.example"), "A", Asked::Denied("prohibited"), Duration::ZERO);
         }
-        assert!(sink.0.load(Ordering::Relaxed) < 2 * bounds::EVENTS_AT_ONCE as usize);
-        assert!(report.kept().left_out > 0);
+        let target = Target::parse("a.example:443").unwrap();
+        report.request(&target, ("GET", "/x?y"), (Some(200), ANSWERED), Passed::default());
+        report.malformed("connection", Some(&target), "odd");
+        report.end();
+        let events = std::mem::take(&mut *sink.0.lock().unwrap());
+        let [request, odd, left_out] = &events[events.len() - 3..] else { panic!("{events:?}") };
+        assert_eq!((request.kind, &request.body["path"]), ("request", &json!("/x")));
+        assert_eq!((odd.kind, &odd.body["malformed"]), ("connection", &json!("odd")));
+        let named = events.len() - 3;
+        assert!(named < 2 * bounds::EVENTS_AT_ONCE as usize, "{named}");
+        let before = events.iter().filter_map(|event| event.body.get("left_out_before")?.as_u64()).sum::<u64>();
+        assert_eq!(left_out.body["left_out"].as_u64().unwrap() + before + named as u64, 50_000);
+    }
+
+    #[test]
+    fn what_breaks_off_is_told_with_its_cause() {
+        let report = Report::new("a", Arc::new(Seen::default()));
+        assert_eq!(report.cut(), "broken off");
+        report.ending();
+        assert_eq!(report.cut(), "ended with the launch");
     }
 }

@@ -11,6 +11,7 @@ mod refusal;
 mod response;
 mod route;
 mod two;
+mod underway;
 mod wire;
 
 pub(super) use answer::{Answer, read_answer};
