@@ -37,7 +37,8 @@ fn one(file: &Path) -> Vec<Finding> {
     }
     for (tool, binary) in read.tools.iter().filter_map(|tool| Some((tool, missing(tool)?))) {
         let message = format!("the tool {} runs {binary}, which is not there", tool.name);
-        let mut missing = finding("tool-missing", message).fix(format!("install {binary}, or disable the tool"));
+        let mut missing =
+            finding("tool-missing", message).fix(format!("install {binary}, or disable the tool"));
         missing.place.clone_from(&tool.place);
         found.push(missing);
     }

@@ -313,10 +313,12 @@ mod tests {
     fn neither_the_home_nor_what_holds_secrets_is_ever_one_grant() {
         let (grants, _) = reading(&["/home/u/.a", "/home/u/.b", "/home/u/.c", "/home/u/.d", "/home/u/.e"]);
         assert_eq!(grants, ["fs.read{in=~,paths=[.a,.b,.c,.d,.e]}"]);
-        let config =
-            ["/home/u/.config/a", "/home/u/.config/b", "/home/u/.config/c", "/home/u/.config/d"];
+        let config = ["/home/u/.config/a", "/home/u/.config/b", "/home/u/.config/c", "/home/u/.config/d"];
         assert_eq!(reading(&config).0, ["fs.read{in=~/.config,paths=[a,b,c,d]}"]);
-        assert_eq!(reading(&["/home/a", "/home/b", "/home/c", "/home/d"]).0, ["fs.read{in=/home,paths=[a,b,c,d]}"]);
+        assert_eq!(
+            reading(&["/home/a", "/home/b", "/home/c", "/home/d"]).0,
+            ["fs.read{in=/home,paths=[a,b,c,d]}"]
+        );
         let names: Vec<&'static str> =
             (0..=LISTED).map(|number| &*format!("/home/u/.file{number}").leak()).collect();
         let (grants, learned) = reading(&names);

@@ -28,7 +28,8 @@ impl Host for Machine {
         self.kind(path).map(|_| path.to_path_buf())
     }
     fn names(&self, directory: &Path) -> Vec<OsString> {
-        let below = |file: &&str| Path::new(*file).strip_prefix(directory).ok()?.iter().next().map(OsString::from);
+        let below =
+            |file: &&str| Path::new(*file).strip_prefix(directory).ok()?.iter().next().map(OsString::from);
         let names: BTreeSet<OsString> = self.0.keys().filter_map(|file| below(file)).collect();
         names.into_iter().collect()
     }

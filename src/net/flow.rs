@@ -140,7 +140,11 @@ impl Service {
                 *stream = Some(client);
                 let missing = self.authority.missing(target, None);
                 if missing.is_empty() {
-                    self.report.malformed("connection", Some(target), "not TLS, which is all that passes there");
+                    self.report.malformed(
+                        "connection",
+                        Some(target),
+                        "not TLS, which is all that passes there",
+                    );
                 } else {
                     self.report.refused_whole(&missing);
                 }

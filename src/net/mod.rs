@@ -29,6 +29,8 @@ mod settings;
 mod sniff;
 mod socks;
 mod telling;
+#[doc(hidden)]
+pub mod tried;
 mod untouched;
 
 pub(crate) use outer_tls::BUNDLES;

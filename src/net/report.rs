@@ -305,7 +305,8 @@ mod tests {
         assert_eq!((odd.kind, &odd.body["malformed"]), ("connection", &json!("odd")));
         let named = events.len() - 3;
         assert!(named < 2 * bounds::EVENTS_AT_ONCE as usize, "{named}");
-        let before = events.iter().filter_map(|event| event.body.get("left_out_before")?.as_u64()).sum::<u64>();
+        let before =
+            events.iter().filter_map(|event| event.body.get("left_out_before")?.as_u64()).sum::<u64>();
         assert_eq!(left_out.body["left_out"].as_u64().unwrap() + before + named as u64, 50_000);
     }
 

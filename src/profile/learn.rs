@@ -51,9 +51,11 @@ mod tests {
         let sorts = [PlaceSort::Secret, PlaceSort::Private, PlaceSort::Cache];
         assert_eq!(sorts.into_iter().map(|sort| known_places(sort).count()).sum::<usize>(), ROWS.len());
         // A cache is proposed as a whole.
-        let inside = |place: KnownPlace, other: KnownPlace| std::path::Path::new(place.path).starts_with(other.path);
+        let inside =
+            |place: KnownPlace, other: KnownPlace| std::path::Path::new(place.path).starts_with(other.path);
         for cache in known_places(PlaceSort::Cache) {
-            let secret = known_places(PlaceSort::Secret).find(|secret| inside(*secret, cache) || inside(cache, *secret));
+            let secret = known_places(PlaceSort::Secret)
+                .find(|secret| inside(*secret, cache) || inside(cache, *secret));
             assert_eq!(secret, None, "{}", cache.path);
         }
         assert!(known_places(PlaceSort::Private).all(|place| !place.path.contains('/')));

@@ -185,7 +185,8 @@ fn listens(port: u16) -> bool {
     const LISTENING: &str = "0A";
     let at = |line: &str| {
         let mut words = line.split_whitespace().skip(1);
-        let local = words.next()?.rsplit_once(':').and_then(|(_, port)| u16::from_str_radix(port, 16).ok())?;
+        let local =
+            words.next()?.rsplit_once(':').and_then(|(_, port)| u16::from_str_radix(port, 16).ok())?;
         (words.nth(1)? == LISTENING).then_some(local)
     };
     ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {

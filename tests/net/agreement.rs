@@ -19,7 +19,8 @@ impl Dice {
     }
 }
 
-const HOSTS: &[&str] = &["api.test", "www.api.test", "a.www.api.test", "other.test", "xapi.test", "inside.test"];
+const HOSTS: &[&str] =
+    &["api.test", "www.api.test", "a.www.api.test", "other.test", "xapi.test", "inside.test"];
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"];
 const PATHS: &[&str] = &[
     "/",
@@ -49,9 +50,8 @@ fn decide_and_the_origin_agree() {
         ("https", Origin::start("127.0.0.2", Speaks::Https(issued.config))),
     ];
     let reach = |host: &str| if host == "inside.test" { "private" } else { "public" };
-    world.resolve(
-        &HOSTS.iter().map(|host| format!("{host} 127.0.0.2 {}\n", reach(host))).collect::<String>(),
-    );
+    world
+        .resolve(&HOSTS.iter().map(|host| format!("{host} 127.0.0.2 {}\n", reach(host))).collect::<String>());
     for round in 0..12 {
         let specs: Vec<String> = (0..=dice.roll(3))
             .map(|_| {

@@ -28,6 +28,24 @@ fn a_service_of_this_machine_is_reached_by_literal_grant_only() {
     }
 }
 
+/// What is not granted is never led out, so that only the command itself sees that it is refused.
+#[test]
+fn a_service_that_is_not_granted_is_explained() {
+    let own = Origin::start("127.0.0.1", Speaks::Http);
+    for grants in ["net.get: {hosts: [api.test]}", "fs.read: {in: /usr/share}"] {
+        let world = World::new();
+        let script = format!(
+            "curl -s -m 20 --noproxy '*' http://127.0.0.1:{}/; curl -s -m 20 --noproxy '*' http://127.0.0.1:1/; true",
+            own.port()
+        );
+        let ran = world.run_with(grants, "", &script, &["--explain"]);
+        let grant = format!("sbx agents grant tester 'net.get{{hosts=[127.0.0.1:{}]}}'", own.port());
+        assert!(ran.stderr.contains(&grant), "{grants} {ran:?}");
+        assert!(!ran.stderr.contains("127.0.0.1:1]"), "nobody listens there: {ran:?}");
+        assert!(own.take().is_empty());
+    }
+}
+
 /// Starts a server that speaks first, as databases and ssh do, and then says what it hears.
 fn speaking_first() -> u16 {
     let listener = TcpListener::bind("127.0.0.2:0").unwrap();

@@ -45,7 +45,9 @@ fn a_request_is_told_although_the_launch_ends_before_its_answer() {
         let running = world.start(
             &format!("net.get: {hosts}\nnet.post: {hosts}"),
             "",
-            &format!("curl -s -d secret http://api.test:{port}/sent & until [ -e seen ]; do sleep 0.05; done"),
+            &format!(
+                "curl -s -d secret http://api.test:{port}/sent & until [ -e seen ]; do sleep 0.05; done"
+            ),
             &[],
         );
         awaited("the request arrives", || seen[0].load(Ordering::Relaxed) == 1);

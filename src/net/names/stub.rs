@@ -122,8 +122,14 @@ impl Stub {
             });
         }
         let host = Host::parse(&question.name).ok();
-        let granted =
-            host.as_ref().is_some_and(|host| matches!(host, Host::Name(_)) && self.authority.knows(host));
+        let knows = |host: &Host| matches!(host, Host::Name(_)) && self.authority.knows(host);
+        let granted = host.as_ref().is_some_and(knows);
+        // Services of a granted name, `_imap._tcp.example.org`: there are none, and the name itself is asked next.
+        let of = service_of(&question.name).filter(|_| !granted && question.kind == Kind::Other);
+        if of.and_then(|name| Host::parse(name).ok()).is_some_and(|host| knows(&host)) {
+            self.tell(question, Asked::Allowed("nothing of this type"), Duration::ZERO);
+            return Some(Answer::Nothing);
+        }
         if !granted {
             let asked = host.map(|host| self.authority.hold(&Target { host, port: None }, None));
             match asked {
@@ -189,6 +195,13 @@ impl Stub {
     fn tell(&self, question: &Question, asked: Asked, took: Duration) {
         self.report.name(&question.name, question.kind.name(), asked, took);
     }
+}
+
+/// The name whose service is asked for.
+fn service_of(name: &str) -> Option<&str> {
+    let (service, rest) = name.split_once('.')?;
+    let (transport, of) = rest.split_once('.')?;
+    (service.starts_with('_') && transport.starts_with('_')).then_some(of)
 }
 
 async fn read_message(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {
