@@ -30,7 +30,7 @@ impl Host for Machine {
     fn names(&self, directory: &Path) -> Vec<OsString> {
         let below =
             |file: &&str| Path::new(*file).strip_prefix(directory).ok()?.iter().next().map(OsString::from);
-        let names: BTreeSet<OsString> = self.0.keys().filter_map(|file| below(file)).collect();
+        let names: BTreeSet<OsString> = self.0.keys().filter_map(below).collect();
         names.into_iter().collect()
     }
     fn is_program(&self, path: &Path) -> bool {

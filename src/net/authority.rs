@@ -163,8 +163,8 @@ impl Authority {
     }
 
     /// Every verb that is not held, with why.
-    pub(crate) fn missing(&self, target: &Target, address: Option<IpAddr>) -> Vec<Box<Denial>> {
-        VERBS.iter().filter_map(|verb| self.may(*verb, target, address).err()).collect()
+    pub(crate) fn missing(&self, target: &Target, address: Option<IpAddr>) -> Vec<Denial> {
+        VERBS.iter().filter_map(|verb| self.may(*verb, target, address).err()).map(|denial| *denial).collect()
     }
 
     /// Why not all four verbs are held.

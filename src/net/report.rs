@@ -179,7 +179,7 @@ impl Report {
     }
 
     /// A connection was refused because it needs all verbs; these are the ones that are missing.
-    pub(crate) fn refused_whole(&self, missing: &[Box<Denial>]) {
+    pub(crate) fn refused_whole(&self, missing: &[Denial]) {
         missing.iter().for_each(|denial| self.remember(denial));
         if let Some(first) = missing.first() {
             let body = json!({ "decision": "deny", "needs": "all", "denial": first.to_json() });

@@ -311,9 +311,9 @@ fn tools_servers_and_the_configuration_are_looked_at() {
     write("tools/broken.toml", "name = ");
     write(
         "tools/gone.toml",
-        "name = \"gone\"\nkind = \"command\"\nbinary = \"no-such-program-here\"\nargs = []\n",
+        "name = \"gone\"\nkind = \"command\"\nbinary = \"no-such-program-here\"\nargs = [\"x\"]\n",
     );
-    write("tools/there.toml", "name = \"there\"\nkind = \"command\"\nbinary = \"echo\"\nargs = []\n");
+    write("tools/there.toml", "name = \"there\"\nkind = \"command\"\nbinary = \"echo\"\nargs = [\"x\"]\n");
     write("config.yml", "sandbox: [\n");
     write(
         "agents/away.md",

@@ -125,7 +125,7 @@ impl Stub {
         let knows = |host: &Host| matches!(host, Host::Name(_)) && self.authority.knows(host);
         let granted = host.as_ref().is_some_and(knows);
         // Services of a granted name, `_imap._tcp.example.org`: there are none, and the name itself is asked next.
-        let of = service_of(&question.name).filter(|_| !granted && question.kind == Kind::Other);
+        let of = service_of(&question.name).filter(|_| question.kind == Kind::Other);
         if of.and_then(|name| Host::parse(name).ok()).is_some_and(|host| knows(&host)) {
             self.tell(question, Asked::Allowed("nothing of this type"), Duration::ZERO);
             return Some(Answer::Nothing);
