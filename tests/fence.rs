@@ -8,8 +8,12 @@ mod bench;
 mod handed;
 #[path = "fence/led.rs"]
 mod led;
+#[path = "fence/limits.rs"]
+mod limits;
 #[path = "fence/own.rs"]
 mod own;
+#[path = "fence/terminal.rs"]
+mod terminal;
 #[path = "fence/told.rs"]
 mod told;
 

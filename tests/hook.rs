@@ -34,6 +34,15 @@ capabilities:
   - proc.exec: {in: $PROJECT, cmds: [rg, cat]}
 ";
 
+/// One with rules for servers' tools, and no list of them.
+const RULED: &str = "id: ruled
+capabilities:
+  - fs.read: {in: $PROJECT}
+mcp:
+  actions: {act: do}
+  arguments: {read: {path: fs.read}}
+";
+
 /// One that may read what lies right in the project.
 const PARTLY: &str = "id: partly\ncapabilities:\n  - fs.read: {in: $PROJECT, paths: ['*']}\n";
 
@@ -45,6 +54,7 @@ impl World {
         env.write_record("dev.yml", DEV);
         env.write_record("looker.yml", LOOKER);
         env.write_record("partly.yml", PARTLY);
+        env.write_record("ruled.yml", RULED);
         let home = env.home().display().to_string();
         env.write_record("homely.yml", format!("id: homely\ncapabilities:\n  - fs.read: {{in: {home}}}\n"));
         env.write("project/a.txt", "a\n");

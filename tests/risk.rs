@@ -143,6 +143,66 @@ fn the_grammar_is_that_of_bash() {
     assert!(differ.is_empty(), "\n{}\n", differ.join("\n"));
 }
 
+/// Which lines of a here-document are data and which are commands: `say N` is one where bash or dash runs it, and
+/// none where neither does. Where they do not agree, sbx refuses to read the text.
+#[test]
+fn here_documents_end_where_shells_end_them() {
+    let rules = RuleSet::builtin();
+    let texts = [
+        "cat <<E\nsay 1\nE\nsay 2",
+        "cat <<'E'\nsay 1\n$(say 2)\nE\nsay 3",
+        "cat <<E\n$(say 1)\nsay 2\nE\nsay 3",
+        "cat <<-E\n\tsay 1\n\tE\nsay 2",
+        "cat <<E\nx\\\nE\nsay 1\nE\nsay 2",
+        "cat <<'E'\nx\\\nE\nsay 1",
+        "cat <<E\nx\nE\\\n\nsay 1\nE\nsay 2",
+        "cat <<${x}\nsay 1\n${x}\nsay 2",
+        "cat <<\"$x\"\nsay 1\n$x\nsay 2",
+        "cat <<E''\nsay 1\n$(say 2)\nE\nsay 3",
+        "cat <<\\E\n$(say 1)\nE\nsay 2",
+        "cat <<A; cat <<B\nsay 1\nA\nsay 2\nB\nsay 3",
+        "cat <<A <<B\nsay 1\nA\nsay 2\nB\nsay 3",
+        "cat <<A; x=$(\nsay 1\n)\nsay 2\nA\nsay 3",
+        "echo $(cat <<E\nsay 1\nE\n)\nsay 2",
+        "echo $(cat <<E)\nsay 1\nE\nsay 2",
+        "(cat <<E)\nsay 1\nE\nsay 2",
+        "{ cat <<E; say 1; }\nsay 2\nE\nsay 3",
+        "cat <<E | (\nsay 1\nE\nsay 2\n)",
+        "if cat <<E; then say 1; fi\nsay 2\nE\nsay 3",
+        "cat <<E && say 1\nsay 2\nE\nsay 3",
+        "cat <<E\n`say 1`\n\\`say 2\\`\nE\nsay 3",
+        "cat <<E\n$(cat <<F\nsay 1\nF\nsay 2)\nE\nsay 3",
+        "cat <<$'E'\nsay 1\nE\nsay 2",
+        "cat <<E\nsay 1\nE \nsay 2\nE\nsay 3",
+        "cat <<E\nsay 1",
+        "f() { cat <<E\nsay 1\nE\n}; f; say 2",
+        "echo $((1 << 2)); say 1",
+        "echo \"$(cat <<E\n\"\nsay 1\nE\n)\"; say 2",
+    ];
+    let mut differ = Vec::new();
+    for text in texts {
+        let ran = |shell: &str| {
+            let script = format!("say() {{ echo \"ran $1.\" >&2; }}\n{text}\n");
+            let output = Command::new(shell).args(["-c", &script]).stdin(Stdio::null()).output();
+            let output = output.unwrap_or_else(|error| panic!("{shell} is needed to compare with: {error}"));
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            (1..9).filter(|number| told.contains(&format!("ran {number}."))).collect::<Vec<u32>>()
+        };
+        let (bash, dash) = (ran("bash"), ran("dash"));
+        let found = look(text, &rules);
+        let seen = found.to_json()["argv"].to_string();
+        let seen: Vec<u32> =
+            (1..9).filter(|number| seen.contains(&format!("[\"say\",\"{number}\"]"))).collect();
+        // dash does not know every way to write one, and then runs nothing.
+        let agree = bash == dash || dash.iter().all(|number| bash.contains(number));
+        let fits = if found.error().is_some() { !agree || bash != dash } else { agree && seen == bash };
+        if !fits {
+            differ.push(format!("{text:?}: bash {bash:?}, dash {dash:?}, sbx {seen:?} {:?}", found.error()));
+        }
+    }
+    assert!(differ.is_empty(), "\n{}\n", differ.join("\n"));
+}
+
 /// Shapes that make parsers slow or deep, each as long as is looked at.
 #[test]
 fn hostile_text_is_bounded() {
@@ -259,6 +319,12 @@ fn what_is_not_certain_needs_eval() {
         "ls 'unclosed",
         "LD_PRELOAD=x ls",
         "PATH=/tmp ls",
+        "PATH=/tmp; ls",
+        "export PATH=/tmp; ls",
+        "export LD_PRELOAD=x; ls",
+        "LD_PRELOAD=x; export LD_PRELOAD; ls",
+        "declare -x GIT_PAGER=x; git log",
+        "PYTHONPATH=x ls",
         "f() { rm x; }; f",
         "alias ls=rm; ls",
         "git -c core.pager=x log",

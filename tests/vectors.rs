@@ -8,8 +8,14 @@
     reason = "a test with its own main prints its tally and stops on a broken file"
 )]
 
+#[path = "vectors/compare.rs"]
+mod compare;
 #[path = "vectors/mcp.rs"]
 mod mcp;
+#[path = "vectors/pattern.rs"]
+mod pattern;
+#[path = "vectors/recorder.rs"]
+mod recorder;
 #[path = "vectors/risk.rs"]
 mod risk;
 #[path = "vectors/run.rs"]
@@ -24,6 +30,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     // Tools that are left running are started by a launcher, which is this program again.
     sbx_platform::take_over(std::env::args_os());
+    compare::check();
     let mut tally = Tally::default();
     for file in files() {
         let text =

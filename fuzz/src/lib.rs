@@ -424,10 +424,11 @@ impl sbx::mcp::Teller for Quiet {
 /// The gate before an MCP server: whatever some reader takes for a denied call never gets through, in either
 /// direction one line stays one line, and what was answered once is not answered again.
 pub fn mcp_gate(data: &[u8]) {
-    let record = Source::new("a.yml", "id: a\nmcp: {allowed_tools: [good]}\n");
+    let record = Source::new("a.yml", format!("id: a\nmcp:\n{}", readers::RULES));
     let Some(manifest) = Manifest::parse(record, &facts()).0 else { return };
     let Some(section) = manifest.sections().mcp.clone() else { return };
-    let Ok(policy) = Policy::from_specs("a", &[], &facts()) else { return };
+    let specs: Vec<Spec> = Spec::parse("fs.read{in=/w}").into_iter().collect();
+    let Ok(policy) = Policy::from_specs("a", &specs, &facts()) else { return };
     let rules = sbx::mcp::Rules::of(policy, &section, "/w");
     let gate =
         sbx::mcp::Gate::new(rules, "s", std::sync::Arc::new(sbx::audit::Nowhere), std::sync::Arc::new(Quiet));

@@ -1,8 +1,13 @@
 //! Careless readers of JSON, and readers with other ideas of where a line ends.
 //!
-//! What any of them takes for a call of the tool `evil` must never get through a gate that denies it.
+//! What any of them takes for a denied call must never get through a gate with [`RULES`]: one of the tool `evil`, one of
+//! `act` with the action `evil`, one of `good` with the path `/etc/evil`.
 
 use serde_json::Value;
+
+/// The section `mcp` of a record that denies those calls; it may read below `/w`.
+pub const RULES: &str =
+    "  allowed_tools: [good, act.good]\n  actions: {act: do}\n  arguments: {good: {path: fs.read}}\n";
 
 /// What a line is to readers with other ideas of where lines end.
 fn pieces(passed: &str) -> Vec<String> {
@@ -80,8 +85,14 @@ impl<'de> serde::Deserialize<'de> for All {
 }
 
 impl Reader {
+    /// A member, or one of what `__proto__` says, where that was taken for more than a key.
     fn get<'v>(self, value: &'v All, wanted: &str) -> Option<&'v All> {
         let All::Map(members) = value else { return None };
+        let own = self.own(members, wanted);
+        own.or_else(|| self.own(members, "__proto__").and_then(|behind| self.get(behind, wanted)))
+    }
+
+    fn own<'v>(self, members: &'v [(String, All)], wanted: &str) -> Option<&'v All> {
         let fits = |(key, _): &&(String, All)| {
             let key = key.split('\0').next().unwrap_or_default();
             if self.folds { key.replace('\u{17f}', "s").eq_ignore_ascii_case(wanted) } else { key == wanted }
@@ -95,20 +106,31 @@ impl Reader {
             Some(All::Text(text)) => text.split('\0').next().unwrap_or_default().to_owned(),
             _ => String::new(),
         };
+        let fold = |name: String| match self.folds {
+            true => name.trim().replace('\u{17f}', "s").replace('\u{212a}', "k").to_ascii_lowercase(),
+            false => name,
+        };
         match value {
             // A reader of the years in which batches were legal.
             All::List(items) => items.iter().any(|item| self.runs_evil(item)),
             All::Map(_) => {
                 let params = self.get(value, "params");
-                text(self.get(value, "method")) == "tools/call"
-                    && text(params.and_then(|params| self.get(params, "name"))) == "evil"
+                let arguments = params.and_then(|params| self.get(params, "arguments"));
+                let argument = |name: &str| text(arguments.and_then(|arguments| self.get(arguments, name)));
+                fold(text(self.get(value, "method"))) == "tools/call"
+                    && match fold(text(params.and_then(|params| self.get(params, "name")))).as_str() {
+                        "evil" => true,
+                        "act" => argument("do") == "evil",
+                        "good" => argument("path") == "/etc/evil",
+                        _ => false,
+                    }
             }
             All::Text(_) | All::Other => false,
         }
     }
 }
 
-/// Whether some reader takes a text for a call of `evil`.
+/// Whether some reader takes a text for a denied call.
 pub fn runs_denied(text: &str) -> bool {
     let readers = [(false, false), (false, true), (true, false), (true, true)];
     pieces(text).iter().any(|piece| {

@@ -92,7 +92,7 @@ impl SharedMemory {
     pub fn make(number: i32) -> io::Result<Self> {
         let flags = libc::IPC_CREAT | libc::IPC_EXCL | 0o600;
         // SAFETY: plain numbers.
-        said(unsafe { libc::shmget(number, 4096, flags) }).map(|id| Self { id })
+        said(unsafe { libc::shmget(number as _, 4096, flags) }).map(|id| Self { id })
     }
 }
 
@@ -109,7 +109,7 @@ impl Drop for SharedMemory {
 /// What the kernel said.
 pub fn find_memory(number: i32) -> io::Result<()> {
     // SAFETY: plain numbers; nothing is made or mapped.
-    said(unsafe { libc::shmget(number, 0, 0) }).map(drop)
+    said(unsafe { libc::shmget(number as _, 0, 0) }).map(drop)
 }
 
 #[cfg(test)]

@@ -91,6 +91,8 @@ guarantees! {
     FsMetadata = "fs-metadata",
     /// Files are truncated only below places with the right to write.
     FsTruncate = "fs-truncate",
+    /// Patterns open new names as they come; without it only files that match when a command starts.
+    FsGlob = "fs-glob",
     /// Only listed files are executed, for all descendants.
     ExecOnly = "exec-only",
     /// No network but a private loopback and the doors of the plan.
@@ -136,6 +138,14 @@ impl Guarantee {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|guarantee| guarantee.name() == name)
+    }
+}
+
+impl Guarantee {
+    /// Whether less is open without it, rather than more: nobody has to accept that.
+    #[must_use]
+    pub const fn only_opens(self) -> bool {
+        matches!(self, Self::FsGlob)
     }
 }
 

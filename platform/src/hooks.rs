@@ -1,4 +1,4 @@
-//! What only tests may switch: a lower Landlock level, closed namespaces, no packet filter.
+//! What only tests may switch: a lower Landlock level, closed namespaces, no packet filter, no broker.
 //!
 //! Answers for the one place where a test can make this machine look weaker than it is. Compiled only with
 //! the feature `test-hooks`.
@@ -22,6 +22,16 @@ pub(crate) fn rules_missing() -> bool {
 /// Whether to pretend that there is no bubblewrap, from `SBX_TEST_NO_BWRAP`.
 pub(crate) fn bwrap_missing() -> bool {
     std::env::var_os("SBX_TEST_NO_BWRAP").is_some()
+}
+
+/// Whether to pretend that somebody watches this process already, from `SBX_TEST_NO_NOTIFY`.
+pub(crate) fn notify_missing() -> bool {
+    std::env::var_os("SBX_TEST_NO_NOTIFY").is_some()
+}
+
+/// Whether to pretend that Landlock has a number without the scopes that belong to it, from `SBX_TEST_NO_SCOPES`.
+pub(crate) fn scopes_missing() -> bool {
+    std::env::var_os("SBX_TEST_NO_SCOPES").is_some()
 }
 
 /// These switches as an environment, for parts of ourselves that are started with an empty one.

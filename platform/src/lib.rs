@@ -21,9 +21,12 @@
 
 pub mod attempt;
 pub mod backend;
+#[cfg(any(test, not(target_os = "linux")))]
+mod caught;
 pub mod door;
 pub mod elf;
 pub mod error;
+pub mod handed;
 #[cfg(target_os = "linux")]
 pub mod heap;
 #[cfg(all(target_os = "linux", feature = "test-hooks"))]
@@ -37,14 +40,19 @@ pub mod path;
 pub mod plan;
 pub mod probe;
 pub mod report;
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod scratch;
 mod signals;
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+mod terminal;
 pub mod text;
 pub mod walk;
 
 pub use backend::{Backend, Enforcement, Guarantee};
 pub use error::PlatformError;
+pub use handed::Handed;
 pub use launch::{
-    Child, Leash, Told, ids, landlock, launch, probe, refuse_dumps, refused_calls, spawn, take_over,
+    Child, Leash, Told, ids, landlock, launch, leave, probe, refuse_dumps, refused_calls, spawn, take_over,
 };
 pub use plan::{Pipe, Plan};
 pub use probe::Probe;

@@ -57,6 +57,10 @@ pub struct Plan {
     pub tells: bool,
     /// Whether to tell afterwards which files were asked for, at some cost.
     pub trace: bool,
+    /// Nothing can watch over protected paths here: what stands is laid over, and nothing else is kept.
+    pub unwatched: bool,
+    /// Some places are only the files that matched when the plan was made.
+    pub narrowed: bool,
 }
 
 impl Plan {
@@ -83,6 +87,8 @@ impl Plan {
             required: Vec::new(),
             tells: false,
             trace: false,
+            unwatched: false,
+            narrowed: false,
         }
     }
 }

@@ -28,6 +28,8 @@ pub struct Outcome {
     /// Changes that were refused, as far as they were watched; and where the plan wants to know, everything that
     /// was asked of files, programs and the network. Each once.
     pub acts: Vec<Act>,
+    /// Limits that were reached, as far as that is known, whether or not they were the end of the launch.
+    pub reached: Vec<Limit>,
 }
 
 /// Something that was asked for.
@@ -208,4 +210,5 @@ steps! {
     Fork = "start a process for",
     Exec = "execute",
     Helper = "run the helper",
+    Stage = "start the",
 }

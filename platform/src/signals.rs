@@ -1,16 +1,64 @@
-//! Signals to this process, to be read one after the other.
+//! Signals to this process: which are collected, and what they mean for a command that is waited for.
 //!
-//! Answers for collecting the wishes to end. It leaves what is done about them to the caller.
+//! Answers for collecting the wishes to end, and for the meaning of signals that a launcher passes on. It leaves
+//! what is done about them to the caller.
 //! Invariant: while a value lives, these signals do nothing by themselves.
 
 use std::io;
 use std::time::Duration;
 
+#[cfg(not(target_os = "linux"))]
+use crate::caught::Caught as Collected;
+#[cfg(target_os = "linux")]
+use crate::linux::sys::signal::Collected;
+
+/// Signals that a launcher passes on to its command.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+pub(crate) const FORWARDED: [libc::c_int; 9] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGWINCH,
+    libc::SIGTSTP,
+    libc::SIGCONT,
+];
+
+/// How long a command asked to end may take before it is killed.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+
+/// What a signal to the launcher asks for.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// That the command's terminal takes the size of the user's.
+    Resize,
+    /// That command and launcher stop until they are continued.
+    Suspend,
+    /// That the command ends, now or within [`GRACE`].
+    End,
+    /// Nothing of the launcher itself.
+    Other,
+}
+
+/// What a signal asks for.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+pub(crate) fn wish(number: libc::c_int) -> Wish {
+    match number {
+        libc::SIGWINCH => Wish::Resize,
+        libc::SIGTSTP => Wish::Suspend,
+        libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => Wish::End,
+        _ => Wish::Other,
+    }
+}
+
 /// Wishes to end: from a terminal, from a parent, from a terminal that is gone.
 #[derive(Debug)]
 pub struct Signals {
-    #[cfg(target_os = "linux")]
-    collected: crate::linux::sys::signal::Collected,
+    collected: Collected,
 }
 
 impl Signals {
@@ -20,25 +68,16 @@ impl Signals {
     /// # Errors
     /// When they cannot be collected.
     pub fn collect() -> io::Result<Self> {
-        #[cfg(target_os = "linux")]
-        return crate::linux::sys::signal::Collected::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
-            .map(|collected| Self { collected });
-        #[cfg(not(target_os = "linux"))]
-        Err(io::ErrorKind::Unsupported.into())
+        let collected = Collected::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])?;
+        Ok(Self { collected })
     }
 
     /// The next one, if it comes in time.
     #[must_use]
     pub fn next_within(&self, time: Duration) -> Option<i32> {
-        #[cfg(target_os = "linux")]
-        return self.collected.next().or_else(|| {
-            crate::linux::sys::fd::readable_within(self.collected.raw(), time);
+        self.collected.next().or_else(|| {
+            self.collected.wait(time);
             self.collected.next()
-        });
-        #[cfg(not(target_os = "linux"))]
-        {
-            let _ = time;
-            None
-        }
+        })
     }
 }

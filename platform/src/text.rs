@@ -90,6 +90,12 @@ pub fn write(plan: &Plan) -> String {
     if plan.trace {
         line("trace", &[]);
     }
+    if plan.unwatched {
+        line("unwatched", &[]);
+    }
+    if plan.narrowed {
+        line("narrowed", &[]);
+    }
     for guarantee in &plan.required {
         line("require", &[guarantee.name().as_ref()]);
     }
@@ -189,6 +195,8 @@ fn read_line(line: &str, plan: &mut Plan) -> Option<()> {
         }
         ("tells", []) => plan.tells = true,
         ("trace", []) => plan.trace = true,
+        ("unwatched", []) => plan.unwatched = true,
+        ("narrowed", []) => plan.narrowed = true,
         ("pass", [_]) => plan.pass_fds.push(text(0)?.parse().ok()?),
         ("stdio", [_]) => {
             plan.stdio = find([Stdio::Inherit, Stdio::Capture, Stdio::Pty], stdio_word, text(0)?)?;

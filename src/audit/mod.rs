@@ -7,6 +7,7 @@
 mod chain;
 mod head;
 mod log;
+mod rate;
 mod read;
 mod recover;
 mod redact;
@@ -18,6 +19,7 @@ mod verify;
 pub use chain::{Entry, Fault, Link};
 pub use head::Head;
 pub use log::{Log, new_session};
+pub use rate::Rate;
 pub use read::{Filter, entries, follow};
 pub use redact::{REDACTED, redact};
 pub use stats::{AgentStats, Stats};
@@ -64,6 +66,9 @@ pub trait Sink: Send + Sync + std::fmt::Debug {
     /// Expects many events: files may stay open in between. Only for a process that starts others by `execve`, for
     /// what is merely forked would hold them too.
     fn stay_open(&self) {}
+
+    /// Hears of an event as it happens, before it waits to be kept; what is added to it is kept with it.
+    fn hear(&self, _event: &mut Event) {}
 
     /// Keeps events in their order.
     ///

@@ -7,6 +7,7 @@ mod catalog;
 mod command;
 mod glob;
 mod host;
+mod names;
 mod scope;
 mod spec;
 mod tools;
@@ -16,6 +17,7 @@ pub use command::{CommandPattern, PatternError, Token, check_command, has_separa
 pub use glob::{Glob, is_literal, matches_segment};
 pub(crate) use host::classify;
 pub use host::{Address, Host, HostError, HostPattern, Method, Target};
+pub use names::{fold, is_cut_by_some, likened};
 pub use scope::{RawScope, RawValue, Scope, ScopeValue};
 pub use spec::{Spec, SpecError, split_list};
 pub use tools::{NameCase, ToolPattern, ToolPatternError};

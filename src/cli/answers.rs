@@ -362,10 +362,10 @@ pub(super) fn outcome(denial: Value) -> Value {
         "properties": {
             "status": { "type": "integer" }, "exit": number, "signal": number, "limit": text_or_null(),
             "setup": text_or_null(), "duration_ms": { "type": "integer" }, "backend": text(),
-            "guarantees": strings(), "missing": strings(), "remarks": strings(), "warnings": strings(),
+            "guarantees": strings(), "missing": strings(), "reached": strings(), "remarks": strings(), "warnings": strings(),
             "stdout": text(), "stderr": text(), "refused": list(refusal),
         },
-        "required": ["status", "exit", "signal", "limit", "setup", "duration_ms", "backend", "guarantees", "missing"],
+        "required": ["status", "exit", "signal", "limit", "setup", "duration_ms", "backend", "guarantees", "missing", "reached"],
         "additionalProperties": false,
     });
     let refused = object([("status", json!({ "type": "integer" })), ("error", text())]);

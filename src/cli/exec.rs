@@ -9,11 +9,10 @@ use crate::run::{
     Agent, Ran, Refusal, Setting, audit, denied, exit_status, is_traced, judge, outcome_json, refused, run,
 };
 use clap::{Args, Subcommand};
-use sbx_platform::End;
 use sbx_platform::plan::Stdio;
+use sbx_platform::{End, Handed};
 use serde_json::{Value, json};
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::mem::ManuallyDrop;
 use std::os::fd::RawFd;
@@ -92,6 +91,13 @@ pub(super) struct Shell {
 /// Refusals that are told when a command failed and nobody asked.
 const HINTED: usize = 3;
 
+/// What is known all the same where a command was not followed.
+const UNFOLLOWED: &str = if cfg!(target_os = "macos") {
+    "processes are not followed here: only refusals are known, from the system's log"
+} else {
+    "this system lets no process be followed: only refused changes are known"
+};
+
 /// Opens an interactive shell, whichever there is.
 const INTERACTIVE: &str = "if [ -x /bin/bash ]; then exec /bin/bash -i; else exec /bin/sh -i; fi";
 
@@ -137,7 +143,8 @@ impl Fence {
             Ok(status) => Exit::Status(status),
             Err(error) => {
                 ui.remark(error.to_string());
-                self.tell(&json!({ "status": 125, "error": error.to_string() }));
+                // It may be the descriptor itself that is the matter.
+                let _ = self.write_status(&json!({ "status": 125, "error": error.to_string() }));
                 Exit::Status(125)
             }
         }
@@ -169,7 +176,7 @@ impl Fence {
                 } else {
                     ui.remark(denial.to_string())
                 };
-                self.tell(&json!({ "status": 126, "denial": denial.to_json() }));
+                self.tell(ui, &json!({ "status": 126, "denial": denial.to_json() }));
                 return Ok(126);
             }
         };
@@ -191,7 +198,7 @@ impl Fence {
             }
             Err(error) => {
                 ui.remark(explain(&error).to_string());
-                self.tell(&json!({ "status": error.exit_status(), "error": error.to_string() }));
+                self.tell(ui, &json!({ "status": error.exit_status(), "error": error.to_string() }));
                 Ok(error.exit_status())
             }
         }
@@ -200,13 +207,15 @@ impl Fence {
     /// A directory handed in would lead out of everything that is shown.
     fn check_descriptors(&self) -> Result<(), CliError> {
         for fd in self.pass_fd.iter().chain(&self.status_fd) {
-            let link = PathBuf::from(format!("/proc/self/fd/{fd}"));
-            let meta = std::fs::metadata(&link)
-                .map_err(|_| CliError::new(format!("descriptor {fd} is not open")))?;
-            let opened = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).unwrap_or_default();
-            if meta.is_dir() || is_path_only(&opened) {
+            let not_open = |_| CliError::new(format!("descriptor {fd} is not open"));
+            let handed = Handed::take(*fd).map_err(not_open)?;
+            if handed.is_path || handed.file.metadata().is_ok_and(|meta| meta.is_dir()) {
                 return Err(CliError::new(format!("descriptor {fd} is a directory or a mere path"))
                     .hint("grant the place instead: what is below it is then shown"));
+            }
+            if self.status_fd == Some(*fd) && !handed.is_writable {
+                return Err(CliError::new(format!("descriptor {fd} cannot be written to"))
+                    .hint("open it for writing: `--status-fd 3 3>file`"));
             }
         }
         Ok(())
@@ -220,7 +229,7 @@ impl Fence {
         if self.explain {
             body["refused"] = refused.iter().map(Refusal::to_json).collect();
         }
-        self.tell(&body);
+        self.tell(ui, &body);
         if ui.json {
             body["stdout"] = json!(String::from_utf8_lossy(&ran.outcome.stdout));
             body["stderr"] = json!(String::from_utf8_lossy(&ran.outcome.stderr));
@@ -237,10 +246,14 @@ impl Fence {
             HINTED
         };
         if self.explain && !is_traced(&ran.outcome.acts) && !matches!(ran.outcome.end, End::Setup(_)) {
-            ui.remark("sbx: this system lets no process be followed: only refused changes are known");
+            ui.remark(format!("sbx: {UNFOLLOWED}"));
         }
         for denial in refused.iter().take(told) {
             ui.remark(format!("sbx: refused: {denial}"));
+        }
+        if !matches!(ran.outcome.end, End::Exited(0) | End::Limit(_)) {
+            let reached = ran.outcome.reached.iter();
+            reached.for_each(|limit| ui.remark(format!("sbx: the {} limit was reached", limit.name())));
         }
         match &ran.outcome.end {
             End::Exited(0) => {}
@@ -256,21 +269,15 @@ impl Fence {
         Ok(status)
     }
 
-    /// Writes one line to the status descriptor.
-    fn tell(&self, body: &Value) {
-        let Some(fd) = self.status_fd else { return };
-        // Opened anew through the process list, because owning a number handed in by others is unsafe.
-        if let Ok(mut file) = File::options().write(true).open(format!("/proc/self/fd/{fd}")) {
-            let _ = writeln!(file, "{body}");
+    /// Writes one line to the status descriptor; that it could not be is said.
+    fn tell(&self, ui: &Ui, body: &Value) {
+        if let Err(error) = self.write_status(body) {
+            ui.remark(format!("sbx: the outcome cannot be written to the status descriptor: {error}"));
         }
     }
-}
 
-/// Whether the flags the kernel tells of a descriptor include `O_PATH`.
-fn is_path_only(fdinfo: &str) -> bool {
-    const PATH_ONLY: u64 = 0o1000_0000;
-    let flags = fdinfo.lines().find_map(|line| line.strip_prefix("flags:"));
-    flags
-        .and_then(|flags| u64::from_str_radix(flags.trim(), 8).ok())
-        .is_some_and(|flags| flags & PATH_ONLY != 0)
+    fn write_status(&self, body: &Value) -> io::Result<()> {
+        let Some(fd) = self.status_fd else { return Ok(()) };
+        (&Handed::take(fd)?.file).write_all(format!("{body}\n").as_bytes())
+    }
 }

@@ -135,6 +135,8 @@ pub fn main() -> ExitCode {
     };
     let ui = Ui::new(style.color, style.json);
     match run(&ui, command) {
+        // Whoever waits for a launch waits for this process too; the door for output flushes what it writes.
+        Ok(Exit::Status(status)) => sbx_platform::leave(status),
         Ok(exit) => exit.into(),
         Err(error) => {
             ui.remark(error.to_string());

@@ -22,7 +22,7 @@ pub(super) fn findings(setting: &Setting) -> Vec<Finding> {
     for place in mcp_clients() {
         let file = client_file::place(place.file, &setting.facts);
         let Ok(text) = client_file::text(&file) else { continue };
-        let shape = Shape { key: place.key, toml: place.toml, typed: false };
+        let shape = Shape { key: place.key, toml: place.toml, typed: false, local: false };
         let server =
             |(name, entry): (String, Value)| registered(place.name, &file, What::Server(name), &entry);
         add(&file, servers::listed(&text, shape).map(|all| all.into_iter().filter_map(server).collect()));

@@ -112,7 +112,8 @@ fn judge(backends: &[BackendReport], cgroup2: bool) -> Vec<Finding> {
         let level = if way == Way::Redirected { Level::Fine } else { Level::Note };
         found.push(finding("network", level, format!("network of {backend}: {}", network::sentence(way))));
     }
-    let missing: Vec<&str> = strongest.with(Fares::Missing).map(Guarantee::name).collect();
+    let missing = strongest.with(Fares::Missing).filter(|guarantee| !guarantee.only_opens());
+    let missing: Vec<&str> = missing.map(Guarantee::name).collect();
     let limits = missing.iter().filter(|name| name.ends_with("-limit")).count();
     if limits > 0 {
         let why = if cgroup2 {

@@ -130,6 +130,14 @@ fn wide_commands(grant: &Grant, policy: &Policy, facts: &Facts) -> Risk {
             "name the directory it works in",
         ));
     }
+    if let PlacedScope::Exec { patterns, .. } = &grant.scope
+        && patterns.iter().flatten().any(|(_, pattern)| pattern.program().is_none())
+    {
+        return Some((
+            format!("{capability} has the pattern `*`, which is any program"),
+            "name the programs; nothing else in `cmds` and `patterns` narrows it",
+        ));
+    }
     let lists = scope.list(ScopeKey::Cmds).is_some() || scope.list(ScopeKey::Patterns).is_some();
     let swallowed = lists
         && policy.held(Capability::ProcExec).any(|other| {

@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+/// The most bytes of an answer that a request may ask for.
+const MOST_BODY: u64 = 8 << 20;
+
 impl Own for Context {
     fn carry_out(
         &self,
@@ -23,7 +26,12 @@ impl Own for Context {
         let begun = Instant::now();
         let (name, arguments) = operation(api, values, tool.constraints.max_stdout);
         let never = Cancel::new();
-        match call(name, &arguments, self, cancel.unwrap_or(&never)) {
+        // A request goes no further than the tool says it reaches; redirects are decided by the same authority.
+        let narrowed = api.reaches_out().then(|| {
+            Self::new(self.policy.narrowed(&tool.narrowing()), &self.setting, self.audit().clone())
+                .at(self.cwd())
+        });
+        match call(name, &arguments, narrowed.as_ref().unwrap_or(self), cancel.unwrap_or(&never)) {
             Reply::Done(answer) => Ok(told(api, &answer, begun)),
             Reply::Denied(mut denial) => {
                 denial.tool = Some(tool.name.clone());
@@ -37,11 +45,25 @@ impl Own for Context {
 /// The operation, with its values.
 fn operation(api: Api, values: &BTreeMap<String, String>, most: u64) -> (&'static str, Value) {
     let (path, content) = (values.get("path"), values.get("content"));
+    let request = |method: &str| {
+        let mut asked =
+            json!({ "method": method, "url": values.get("url"), "max_bytes": most.min(MOST_BODY) });
+        if let Some(body) = values.get("body") {
+            asked["body"] = json!(body);
+        }
+        ("http_request", asked)
+    };
     match api {
         Api::FsRead => ("read_file", json!({ "path": path, "length": most })),
         Api::FsList => ("list_dir", json!({ "path": path })),
         Api::FsWrite => ("write_file", json!({ "path": path, "content": content })),
         Api::FsDelete => ("delete_file", json!({ "path": path })),
+        Api::NetGet => request("GET"),
+        Api::NetPost => request("POST"),
+        Api::NetPut => request("PUT"),
+        Api::NetDelete => request("DELETE"),
+        Api::RecordsRead => ("records_read", json!({ "id": values.get("id") })),
+        Api::RecordsDelete => ("records_delete", json!({ "id": values.get("id") })),
     }
 }
 
@@ -75,7 +97,13 @@ fn told(api: Api, answer: &Value, begun: Instant) -> Report {
             report.value = json!(names);
             report.stdout_truncated = answer["truncated"] == true;
         }
-        Api::FsWrite | Api::FsDelete => {}
+        Api::NetGet | Api::NetPost | Api::NetPut | Api::NetDelete | Api::RecordsRead => {
+            report.stdout = answer["body"].as_str().unwrap_or_default().to_owned();
+            report.encoding = answer["encoding"].as_str().map(str::to_owned);
+            report.stdout_truncated = answer["truncated"] == true;
+            report.value = answer.clone();
+        }
+        Api::FsWrite | Api::FsDelete | Api::RecordsDelete => {}
     }
     report.duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
     report

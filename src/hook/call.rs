@@ -9,8 +9,8 @@ use std::path::PathBuf;
 pub(super) struct Call<'j> {
     /// The tool, as the client calls it.
     pub(super) tool: Cow<'j, str>,
-    /// The name of a server's tool, without the server's.
-    pub(super) served: Option<Cow<'j, str>>,
+    /// What a server's tool could be called without the server's name, the longest first; empty for the client's own.
+    pub(super) served: Vec<Cow<'j, str>>,
     /// The tool's arguments.
     pub(super) input: Json<'j>,
     /// Where the client works.

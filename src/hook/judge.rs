@@ -1,22 +1,25 @@
 //! What a call would do, decided.
 //!
-//! Invariant: silence only for a call every part of which was understood and allowed, or that touches nothing.
+//! Invariant: silence only for a call every part of which was understood and allowed, or that touches nothing. A server's
+//! tool is held by the fence of its server; here it passes by what the record says of tools, and is recorded.
 
 use super::call::Call;
 use super::clients::Client;
 use super::fence::Fence;
 use super::{glob, patch, plain, tree};
 use crate::audit::Event;
-use crate::capability::{Capability, Spec};
+use crate::capability::{Capability, Spec, is_cut_by_some};
 use crate::decide::{Denial, DenialCode, Request};
 use crate::manifest::{ArgumentPath, ArgumentRule};
-use crate::mcp::Caller;
 use crate::mcp::protocol::{Json, lookalike};
+use crate::mcp::{Caller, action};
 use crate::policy::Policy;
 use crate::profile::{HookTool, hook_tool};
 use crate::run::{allowed, denied};
 use crate::tool::{Allowlist, offers};
 use sbx_platform::path::resolve;
+use serde_json::json;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// What becomes of a call.
@@ -66,8 +69,9 @@ impl Judge<'_> {
 
     fn verdict<'j>(&self, call: &Call<'j>, events: &mut Vec<Event>) -> Result<Verdict<'j>, Box<Denial>> {
         let caller = Caller { policy: self.policy, tool: &call.tool, cwd: self.dir };
-        if let Some(tool) = call.served.as_deref() {
-            return self.served(tool, &call.input).map(|()| Verdict::Silent);
+        if let Some(tool) = call.served.first() {
+            events.push(self.served(tool, &call.served, &call.input)?);
+            return Ok(Verdict::Silent);
         }
         let known: Vec<HookTool> = hook_tool(self.client.name(), &call.tool).collect();
         if known.is_empty() {
@@ -234,23 +238,26 @@ impl Judge<'_> {
         Ok(resolve(&dir).unwrap_or(dir))
     }
 
-    /// A tool of a server: the record's allowlist and argument rules speak of it too.
-    fn served(&self, tool: &str, input: &Json<'_>) -> Result<(), Box<Denial>> {
-        let Some(section) = &self.policy.sections().mcp else { return Ok(()) };
+    /// A tool of a server: the record's allowlist and argument rules speak of it too. Where the client does not say
+    /// where the server's name ends, the list must have the longest name, and every name's rules hold.
+    fn served(&self, tool: &str, names: &[Cow<'_, str>], input: &Json<'_>) -> Result<Event, Box<Denial>> {
+        let section = self.policy.sections().mcp.as_ref();
         let caller = Caller { policy: self.policy, tool, cwd: self.dir };
-        let list = Allowlist::new(section, &[]);
-        let argument = list.action_argument(tool);
-        if let (Some(argument), Some(members)) = (argument, input.members())
-            && let Some(other) = lookalike(members, argument)
-        {
-            return Err(caller.refuse(format!("some readers take `{other}` for `{argument}`")));
+        if is_cut_by_some(tool) {
+            return Err(caller.refuse("some readers would take its name for another"));
         }
-        let action = argument.and_then(|argument| input.get(argument)).and_then(Json::text);
+        let list = section.map(|section| Allowlist::new(section, &[])).unwrap_or_default();
+        let named = list.action_argument(tool).map(|argument| action(Some(input), argument));
+        let action = named.transpose().map_err(|what| caller.refuse(what))?.flatten();
         if !list.allows(tool, action) {
             return Err(Box::new(list.denial(self.policy.agent(), tool, action)));
         }
-        let mut rules = section.arguments.iter().filter(|rule| list.case().same(&rule.tool, tool));
-        rules.try_for_each(|rule| caller.judge(rule, input))
+        let rules = section.into_iter().flat_map(|section| &section.arguments);
+        for rule in rules.filter(|rule| names.iter().any(|name| rule.is_about(name))) {
+            caller.judge(rule, input)?;
+        }
+        let body = json!({ "decision": "allow", "served": tool, "action": action });
+        Ok(Event::new("mcp", self.policy.agent(), body))
     }
 
     /// A tool that runs on the provider's side.

@@ -2,8 +2,8 @@
 //!
 //! Answers for what a call would do, for leading shell text through the fence, and for what is said to each client.
 //! It leaves deciding to [`decide`](mod@crate::decide) and the risk layer, and holding to the fence.
-//! Invariant: whatever cannot be read, decided or recorded blocks the call; only what is known to be fine is passed
-//! over in silence.
+//! Invariant: whatever cannot be read, decided or recorded blocks the call; only what is known to be fine, or is held
+//! by the fence of its own server, is passed over in silence.
 
 mod call;
 mod clients;

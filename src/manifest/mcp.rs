@@ -5,7 +5,7 @@
 use super::sections::{bad, check_keys};
 use super::yaml::{self, Node, NodeKind};
 use super::{Facts, load, parse_spec};
-use crate::capability::{Capability, Family, NameCase, Spec, ToolPattern};
+use crate::capability::{Capability, Family, NameCase, Spec, ToolPattern, likened};
 use crate::text::{Code, Problem, Severity, Source};
 use std::fmt;
 
@@ -44,6 +44,14 @@ pub struct ArgumentRule {
     pub argument: ArgumentPath,
     /// What the agent must be allowed to do with it: all of these.
     pub capabilities: Vec<Capability>,
+}
+
+impl ArgumentRule {
+    /// Whether it speaks of a tool. A rule only narrows, so it does of whatever a server could take for its tool.
+    #[must_use]
+    pub fn is_about(&self, tool: &str) -> bool {
+        likened(&self.tool) == likened(tool)
+    }
 }
 
 /// The way to an argument: `path`, `options.file`, `files[]`, `edits[].path`.

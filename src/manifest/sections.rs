@@ -7,6 +7,7 @@ use super::risk::{RISK_KEYS, RiskSettings};
 use super::yaml::{Node, NodeKind};
 use crate::capability::Target;
 use crate::text::{Code, Problem, Span, closest};
+use sbx_platform::Guarantee;
 use std::time::Duration;
 
 /// Every section sbx owns, with the keys it takes; none where the keys are the user's names.
@@ -139,7 +140,7 @@ impl Sections {
             "limits" => self.limits = limits(node, problems),
             "env" => self.env = env(node, problems),
             "listen" => self.listen = listen(node, problems),
-            "accept_degraded" => self.accept_degraded = names(name, node, problems),
+            "accept_degraded" => self.accept_degraded = guarantees(name, node, problems),
             "provider_tools" => self.provider_tools = names(name, node, problems),
             "tools" => self.tools = Some(node.clone()),
             "mcp" => self.mcp = Some(Mcp::read(node, problems)),
@@ -370,6 +371,23 @@ fn listen(node: &Node, problems: &mut Vec<Problem>) -> Vec<u16> {
         problems.push(bad("listen", "`listen` is a list of ports, 1 to 65535".to_owned(), node.span));
         Vec::new()
     })
+}
+
+/// Names of guarantees. One that does not exist is accepted in vain, which is worth hearing of.
+fn guarantees(section: &str, node: &Node, problems: &mut Vec<Problem>) -> Vec<String> {
+    let known = || Guarantee::ALL.iter().map(|guarantee| guarantee.name());
+    let named = names(section, node, problems);
+    for name in named.iter().filter(|name| Guarantee::from_name(name).is_none()) {
+        let item = node.list().unwrap_or_default().iter().find(|item| item.text() == Some(name));
+        problems.push(
+            Problem::warning(Code::BadSection, format!("there is no guarantee `{name}` to do without"))
+                .at(item.map_or(node.span, |item| item.span))
+                .key(section)
+                .suggest(closest(name, known()))
+                .help(format!("they are {}", known().collect::<Vec<_>>().join(", "))),
+        );
+    }
+    named
 }
 
 pub(super) fn names(section: &str, node: &Node, problems: &mut Vec<Problem>) -> Vec<String> {

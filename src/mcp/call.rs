@@ -30,18 +30,18 @@ impl<'c> Call<'c> {
         let retry = params.get("requestState").is_some() || params.get("inputResponses").is_some();
         Ok(params.get("name").and_then(Json::text).map(|tool| Self { tool, arguments, retry }))
     }
+}
 
-    /// The action it names by an argument.
-    pub(super) fn action(&self, argument: &str) -> Result<Option<&'c str>, String> {
-        let Some(members) = self.arguments.and_then(Json::members) else { return Ok(None) };
-        if let Some(other) = lookalike(members, argument) {
-            return Err(format!("some readers take `{other}` for `{argument}`"));
-        }
-        match self.arguments.and_then(|arguments| arguments.get(argument)) {
-            None | Some(Json::Null) => Ok(None),
-            Some(Json::Text(action)) => Ok(Some(action)),
-            Some(_) => Err(format!("`{argument}` names the action and is not a string")),
-        }
+/// The action that a call's arguments name by one of them.
+pub(crate) fn action<'c>(arguments: Option<&'c Json<'c>>, argument: &str) -> Result<Option<&'c str>, String> {
+    let Some(members) = arguments.and_then(Json::members) else { return Ok(None) };
+    if let Some(other) = lookalike(members, argument) {
+        return Err(format!("some readers take `{other}` for `{argument}`"));
+    }
+    match arguments.and_then(|arguments| arguments.get(argument)) {
+        None | Some(Json::Null) => Ok(None),
+        Some(Json::Text(action)) => Ok(Some(action)),
+        Some(_) => Err(format!("`{argument}` names the action and is not a string")),
     }
 }
 

@@ -123,11 +123,16 @@ impl Flight {
         for request in self.requests.values_mut() {
             if let Asked::Call { tool, refused } = &mut request.kind {
                 calls.push(serde_json::json!({ "id": request.id, "tool": tool }));
-                if refused.len() < MOST_REFUSALS && !refused.contains(refusal) {
-                    refused.push(refusal.clone());
-                }
+                add_refusal(refused, refusal);
             }
         }
         calls
+    }
+}
+
+/// Adds a refusal to those of a call, each once and not too many.
+pub(super) fn add_refusal(refused: &mut Vec<Value>, refusal: &Value) {
+    if refused.len() < MOST_REFUSALS && !refused.contains(refusal) {
+        refused.push(refusal.clone());
     }
 }

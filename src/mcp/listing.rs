@@ -4,7 +4,8 @@
 
 use super::pins::{Pins, pinned_part};
 use super::protocol::{Json, line_of};
-use super::rules::Rules;
+use super::rules::{Pinned, Rules};
+use crate::capability::{is_cut_by_some, likened};
 use crate::decide::{Denial, DenialCode};
 use crate::tool::GET_POLICY;
 use serde_json::{Value, json};
@@ -18,14 +19,12 @@ const POLICY_KEY: &str = "sbx/policy";
 pub(super) struct Seen {
     /// Whether a client has finished the handshake of the old era.
     pub(super) introduced: bool,
-    /// What the server told of itself, as long as nothing is pinned.
-    pub(super) instructions: Option<String>,
     /// The definitions, as they were last listed.
     definitions: BTreeMap<String, Value>,
-    /// Pins taken at first sight, until the whole list was seen.
-    first: Option<Pins>,
-    /// Pins that hold.
-    pins: Option<Pins>,
+    /// What was seen first; it counts as long as the lock file says nothing of this server.
+    first: Pins,
+    /// Whether the first list was seen to its end, so that nothing more is taken at first sight.
+    whole: bool,
 }
 
 /// A page as the client sees it.
@@ -40,30 +39,23 @@ pub(super) struct Listing {
 }
 
 impl Seen {
-    pub(super) fn new(rules: &Rules) -> Self {
-        let mut seen = Self::default();
-        seen.repin(rules);
-        seen
+    /// The pins that hold: those of the rules, or what was seen first.
+    fn pins<'p>(&'p self, pinned: &'p Pinned) -> &'p Pins {
+        pinned.pins.as_ref().unwrap_or(&self.first)
     }
 
-    /// Takes the pins of other rules.
-    pub(super) fn repin(&mut self, rules: &Rules) {
-        match &rules.pins {
-            None => (self.first, self.pins) = (None, None),
-            Some(pinned) => match &pinned.pins {
-                Some(pins) => (self.first, self.pins) = (None, Some(pins.clone())),
-                // Nothing was ever seen of this server: the first list counts.
-                None if self.pins.is_none() => self.first = Some(Pins::default()),
-                None => {}
-            },
+    /// Whether what the server tells of itself is what was pinned; at first sight it is.
+    pub(super) fn knows(&mut self, pinned: &Pinned, told: Option<String>) -> bool {
+        if pinned.pins.is_none() && !self.whole {
+            self.first.instructions = told;
+            return true;
         }
+        told.is_none() || told == self.pins(pinned).instructions
     }
 
     /// Whether a tool is what was pinned.
     pub(super) fn check(&self, rules: &Rules, tool: &str) -> Result<(), Box<Denial>> {
-        if rules.pins.is_none() {
-            return Ok(());
-        }
+        let Some(pinned) = &rules.pins else { return Ok(()) };
         let deny = |message: String, hint: &str| {
             let agent = rules.policy.agent();
             let mut denial = Denial::of_tool(DenialCode::ToolNotAllowed, agent, tool, message);
@@ -76,8 +68,7 @@ impl Seen {
                 "list the tools first",
             );
         };
-        let Some(pins) = self.pins.as_ref().or(self.first.as_ref()) else { return Ok(()) };
-        let differences = pins.differences(tool, definition);
+        let differences = self.pins(pinned).differences(tool, definition);
         if differences.is_empty() {
             return Ok(());
         }
@@ -97,14 +88,15 @@ pub(super) fn filtered(message: &Json<'_>, rules: &Rules, seen: &mut Seen, first
     let mut shown = Vec::new();
     for tool in tools {
         let Some(name) = tool.get("name").and_then(Json::text) else { continue };
-        if rules.pins.is_some() {
+        if let Some(pinned) = &rules.pins {
             let definition = pinned_part(&tool.to_value());
-            if let Some(first) = &mut seen.first {
-                first.tools.entry(name.to_owned()).or_insert_with(|| definition.clone());
+            if pinned.pins.is_none() && !seen.whole {
+                seen.first.tools.entry(name.to_owned()).or_insert_with(|| definition.clone());
             }
             seen.definitions.insert(name.to_owned(), definition);
         }
-        if name == GET_POLICY || !rules.allowlist.shows(name) {
+        // What could be taken for the policy's own tool, or for another's, is never to be called.
+        if likened(name) == GET_POLICY || is_cut_by_some(name) || !rules.allowlist.shows(name) {
             continue;
         }
         match seen.check(rules, name) {
@@ -112,11 +104,9 @@ pub(super) fn filtered(message: &Json<'_>, rules: &Rules, seen: &mut Seen, first
             Err(denial) => remarks.push(format!("{} is blocked: {}", name, denial.message)),
         }
     }
-    let first_sight = if last { seen.first.take() } else { None }
-        .map(|pins| Pins { instructions: seen.instructions.take(), ..pins });
-    if let Some(pins) = &first_sight {
-        seen.pins = Some(pins.clone());
-    }
+    let at_first = rules.pins.as_ref().is_some_and(|pinned| pinned.pins.is_none()) && !seen.whole;
+    seen.whole |= at_first && last;
+    let first_sight = (at_first && last).then(|| seen.first.clone());
     Some(Listing { result: page(members, &shown, rules, first), remarks, first_sight })
 }
 

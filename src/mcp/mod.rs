@@ -23,6 +23,7 @@ mod watch;
 mod wrap;
 
 pub(crate) use arguments::Caller;
+pub(crate) use call::action;
 pub use gate::{Gate, Passage, Teller};
 pub use inquiry::{InquiryError, inquire};
 pub use pins::{LockError, LockFile, Pins, keep as keep_pins, pinned_part};
@@ -31,4 +32,5 @@ pub use results::denial_result;
 pub(crate) use rules::chain;
 pub use rules::{Origin, Pinned, Rules};
 pub use session::{Session, SessionError};
+pub use watch::Watch;
 pub use wrap::{WrapError, decline};

@@ -131,6 +131,10 @@ impl Pins {
 /// # Errors
 /// When the file is not whole, or cannot be written.
 pub fn keep(file: &Path, server: &str, pins: &Pins) -> io::Result<()> {
+    let place = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // Two that pin at a time must not take each other's pins away; the directory is held, for the file is replaced.
+    let held = std::fs::File::open(place)?;
+    held.lock()?;
     let mut lock = match std::fs::read_to_string(file) {
         Ok(text) => LockFile::parse(&text).map_err(io::Error::other)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => LockFile::default(),

@@ -167,14 +167,24 @@ impl Rules {
         }
     }
 
+    /// Keeps the pins that hold when a lock file does not say any more what it said: emptying it is no way to have
+    /// another definition taken.
+    pub(super) fn hold_pins_of(&mut self, old: &Self) {
+        let held = old.pins.as_ref().and_then(|pinned| pinned.pins.as_ref());
+        if let (Some(pinned), Some(held)) = (&mut self.pins, held)
+            && pinned.pins.is_none()
+        {
+            pinned.pins = Some(held.clone());
+        }
+    }
+
     /// Puts a call's arguments before `decide`.
     ///
     /// # Errors
     /// The first no.
     pub fn judge_arguments(&self, tool: &str, arguments: &Json<'_>) -> Result<(), Box<Denial>> {
         let caller = Caller { policy: &self.policy, tool, cwd: &self.cwd };
-        let case = self.allowlist.case();
-        let mut rules = self.arguments.iter().filter(|rule| case.same(&rule.tool, tool));
+        let mut rules = self.arguments.iter().filter(|rule| rule.is_about(tool));
         rules.try_for_each(|rule| caller.judge(rule, arguments))
     }
 

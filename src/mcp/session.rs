@@ -90,7 +90,7 @@ impl Session {
     /// # Errors
     /// When nothing was run.
     pub fn run(&self, log: Arc<dyn Sink>, teller: Arc<dyn Teller>) -> Result<u8, SessionError> {
-        let (rules, files) = self.origin.load().map_err(SessionError::Rules)?;
+        let (rules, watch) = Watch::load(self.origin.clone()).map_err(SessionError::Rules)?;
         self.check(&rules)?;
         teller.tell(&rules.allowlist.summary());
         if let Some((package, version)) = &self.resolved.package {
@@ -108,18 +108,21 @@ impl Session {
             std::thread::spawn(move || told.for_each(|act| note_refused(&policy, &act, log.as_ref())));
         }
         log.stay_open();
-        let gate = Arc::new(Gate::new(rules, &self.origin.server, Arc::clone(&log), Arc::clone(&teller)));
+        let gate = Gate::new(rules, &self.origin.server, Arc::clone(&log), Arc::clone(&teller));
+        let gate = Arc::new(gate.running(self.resolved.package.clone()));
         attaching.attach(Arc::clone(&gate));
-        let watch = Watch::new(self.origin.clone(), files);
         let ended = carry(child, signals, Arc::clone(&gate), watch, Arc::clone(&teller), self.most);
         let why = match &ended {
-            Ok(outcome) => told(outcome),
+            Ok(carried) => {
+                carried.hear_out();
+                told(&carried.outcome)
+            }
             Err(error) => error.to_string(),
         };
         farewell(&gate, &why);
         drop(network);
         gate.settle();
-        let outcome = ended?;
+        let outcome = ended?.outcome;
         if !matches!(outcome.end, End::Exited(0)) {
             teller.tell(&why);
         }
@@ -199,10 +202,10 @@ impl Session {
         let pins = rules.pins.as_ref().and_then(|pinned| pinned.pins.as_ref());
         let pinned = pins.and_then(|pins| pins.package.as_ref());
         match (pinned, &self.resolved.package) {
-            (Some((package, pinned)), Some((_, found))) if pinned != found => Err(SessionError::Version {
-                package: package.clone(),
-                pinned: pinned.clone(),
-                found: found.clone(),
+            (Some(pinned), Some(found)) if pinned != found => Err(SessionError::Version {
+                package: pinned.0.clone(),
+                pinned: pinned.1.clone(),
+                found: if pinned.0 == found.0 { found.1.clone() } else { format!("{} {}", found.0, found.1) },
             }),
             _ => Ok(()),
         }
@@ -220,15 +223,26 @@ impl Session {
     }
 }
 
-/// Records a change that the kernel refused, as the denial it comes to.
-fn note_refused(policy: &Policy, act: &Act, log: &dyn Sink) {
+/// What an act that the kernel refused asked for. Those of the network are the gateway's to tell; what was only made
+/// was not refused.
+fn asked_by(act: &Act) -> Option<Request> {
     let capability = match act.verb {
+        Verb::Read | Verb::Look => Capability::FsRead,
         Verb::Write => Capability::FsWrite,
         Verb::Remove => Capability::FsDelete,
-        _ => return,
+        Verb::Run => {
+            let words = act.words.iter().skip(1).cloned();
+            return Some(Request::exec(std::iter::once(act.path.clone().into_os_string()).chain(words)));
+        }
+        Verb::Made | Verb::Obeyed | Verb::Connect | Verb::Listen | Verb::Resolve => return None,
     };
     let target = resolve(&act.path).unwrap_or_else(|_| act.path.clone());
-    let request = Request::resolved_path(capability, act.path.clone(), target);
+    Some(Request::resolved_path(capability, act.path.clone(), target))
+}
+
+/// Records what the kernel refused, as the denial it comes to.
+fn note_refused(policy: &Policy, act: &Act, log: &dyn Sink) {
+    let Some(request) = asked_by(act) else { return };
     if let Decision::Deny(denial) = decide(policy, &request) {
         let mut event = denied(&denial);
         event.body.insert("call".to_owned(), act.call.into());

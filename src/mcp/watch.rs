@@ -18,7 +18,7 @@ pub(super) type Stamp = Option<(u64, u64, i64, i64, u64)>;
 
 /// The files, and what they were when they were last read.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub struct Watch {
     origin: Origin,
     files: Vec<PathBuf>,
     read: Vec<Stamp>,
@@ -26,13 +26,21 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new(origin: Origin, files: Vec<PathBuf>) -> Self {
-        let stamps = stamps(&files);
-        Self { origin, files, read: stamps.clone(), last: stamps }
+    /// Loads rules, and remembers what their files were before: no change from then on is missed.
+    ///
+    /// # Errors
+    /// A sentence about the first part that is not right.
+    pub fn load(origin: Origin) -> Result<(Rules, Self), String> {
+        // Only what was loaded tells which files there are.
+        let (_, files) = origin.load()?;
+        let read = stamps(&files);
+        let (rules, now) = origin.load()?;
+        let read = if now == files { read } else { vec![None; now.len()] };
+        Ok((rules, Self { origin, files: now, last: read.clone(), read }))
     }
 
     /// Looks at the files; gives the gate other rules when they changed. Whether it did.
-    pub(super) fn look(&mut self, gate: &Gate, teller: &dyn Teller) -> bool {
+    pub fn look(&mut self, gate: &Gate, teller: &dyn Teller) -> bool {
         let now = stamps(&self.files);
         let still = now == self.last;
         self.last = now.clone();

@@ -11,6 +11,7 @@ use sbx_platform::{Child, Outcome, PlatformError, Signals};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -22,6 +23,8 @@ const GRACE: Duration = Duration::from_millis(1500);
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// How long requests that are already on their way are waited for when there is no server to answer them.
 const LATE: Duration = Duration::from_millis(250);
+/// How long a client is answered for whom no server could be started: it may try one era after the other.
+const DECLINING: Duration = Duration::from_secs(1);
 const SIGTERM: i32 = 15;
 
 /// What the wrap hears of.
@@ -87,16 +90,19 @@ pub(super) fn carry(
     watch: Watch,
     teller: Arc<dyn Teller>,
     most: usize,
-) -> Result<Outcome, WrapError> {
+) -> Result<Carried, WrapError> {
     let (Some(to_server), Some(from_server)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(io::Error::from(ErrorKind::BrokenPipe).into());
     };
     let out = Out::to_client()?;
     let (tell, heard) = channel();
+    let all_said = Arc::new(AtomicBool::new(false));
     {
         let (gate, out, tell) = (Arc::clone(&gate), out.clone(), tell.clone());
+        let all_said = Arc::clone(&all_said);
         thread::spawn(move || {
             inward(&gate, &out, to_server, most);
+            all_said.store(true, Ordering::Release);
             let _ = tell.send(Heard::ClientGone);
         });
     }
@@ -113,36 +119,58 @@ pub(super) fn carry(
         thread::spawn(move || keep_watching(watch, &gate, &out, teller.as_ref()));
     }
     let outcome = see_out(child, &heard)?;
-    Ok(outcome)
+    Ok(Carried { outcome, all_said })
+}
+
+/// How a server that was carried to its end fared.
+pub(super) struct Carried {
+    /// How it ended.
+    pub(super) outcome: Outcome,
+    /// Whether the client had nothing more to say, so that nothing of its can be on its way.
+    all_said: Arc<AtomicBool>,
+}
+
+impl Carried {
+    /// Waits for what the client has sent in the meantime, unless there is no more of it.
+    pub(super) fn hear_out(&self) {
+        let until = Instant::now() + LATE;
+        while !self.all_said.load(Ordering::Acquire) && Instant::now() < until {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 /// Tells the client why its requests stay unanswered.
 pub(super) fn farewell(gate: &Gate, why: &str) {
     let Ok(out) = Out::to_client() else { return };
-    // What the client has sent in the meantime was taken up by the gate, or is on its way.
-    thread::sleep(LATE);
     for line in gate.farewell(why) {
         let _ = out.write(line.as_bytes());
     }
 }
 
-/// Answers the first requests of a client for whom no server could be started.
+/// Answers the requests of a client for whom no server could be started, for a moment.
 pub fn decline(why: &str) {
     let (tell, heard) = channel();
     let text = why.to_owned();
     thread::spawn(move || {
         let Ok(out) = Out::to_client() else { return };
         let mut reader = LineReader::new(Patient(io::stdin()), 1 << 20);
-        while let Ok(Some(Line::Whole(line))) = reader.next_line() {
+        while let Ok(Some(line)) = reader.next_line() {
+            let Line::Whole(line) = line else { continue };
             if let Ok(Message { kind: Kind::Request { id, .. }, .. }) = Message::read(line) {
-                let _ = out.write(
-                    error_line(Some(id.spelled()), super::protocol::INTERNAL_ERROR, &text, None).as_bytes(),
-                );
-                let _ = tell.send(());
+                let line = error_line(Some(id.spelled()), super::protocol::INTERNAL_ERROR, &text, None);
+                if out.write(line.as_bytes()).is_err() || tell.send(()).is_err() {
+                    return;
+                }
             }
         }
     });
-    let _ = heard.recv_timeout(LATE);
+    let until = Instant::now() + DECLINING;
+    // A client that asks nothing is not waited for so long.
+    let mut patience = LATE;
+    while heard.recv_timeout(patience).is_ok() {
+        patience = until.saturating_duration_since(Instant::now());
+    }
 }
 
 /// Why a server could not be wrapped to its end.
@@ -278,7 +306,7 @@ fn outward(gate: &Gate, out: &Out, server: File, most: usize, tell: &Sender<Hear
 fn keep_watching(mut watch: Watch, gate: &Gate, out: &Out, teller: &dyn Teller) {
     loop {
         thread::sleep(PAUSE);
-        gate.settle();
+        gate.settle_old();
         if watch.look(gate, teller) {
             for line in gate.list_changed() {
                 let _ = out.write(line.as_bytes());

@@ -19,7 +19,6 @@ mod issuer;
 mod names;
 mod outer_proxy;
 mod outer_tls;
-mod pace;
 mod proxy;
 mod relay;
 mod report;

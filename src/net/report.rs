@@ -5,8 +5,7 @@
 //! Invariant: no event carries a body, a header's value or more of a target than its path.
 
 use super::bounds;
-use super::pace::Pace;
-use crate::audit::{Event, Sink};
+use crate::audit::{Event, Rate, Sink};
 use crate::capability::Target;
 use crate::decide::Denial;
 use serde_json::{Value, json};
@@ -40,8 +39,8 @@ struct Writer {
 #[derive(Debug)]
 struct Kept {
     refusals: Vec<Denial>,
-    names: Pace,
-    refused: Pace,
+    names: Rate,
+    refused: Rate,
 }
 
 /// What sort of thing is told.
@@ -89,7 +88,8 @@ impl Passed {
 
 impl Report {
     pub(crate) fn new(agent: &str, sink: Arc<dyn Sink>) -> Self {
-        let kept = Kept { refusals: Vec::new(), names: Pace::new(), refused: Pace::new() };
+        let rate = || Rate::new(bounds::EVENTS_AT_ONCE, bounds::EVENTS_PER_SECOND);
+        let kept = Kept { refusals: Vec::new(), names: rate(), refused: rate() };
         Self {
             agent: agent.into(),
             sink,
@@ -141,7 +141,7 @@ impl Report {
     /// Ends the thread that keeps events, once it has kept all; what was left out to the last is told before.
     pub(crate) fn end(&self) {
         let (names, refused) = {
-            let mut kept = self.kept();
+            let kept = self.kept();
             (kept.names.left_out(), kept.refused.left_out())
         };
         for (kind, left_out) in [("name", names), ("connection", refused)] {
@@ -241,8 +241,8 @@ impl Report {
     fn tell(&self, sort: Sort, kind: &'static str, body: Value) {
         let left_out = match sort {
             Sort::Done => Some(0),
-            Sort::Name => self.kept().names.next(),
-            Sort::Refused => self.kept().refused.next(),
+            Sort::Name => self.kept().names.admit(),
+            Sort::Refused => self.kept().refused.admit(),
         };
         let Some(left_out) = left_out else { return };
         let mut event = Event::new(kind, &*self.agent, body);
@@ -252,7 +252,8 @@ impl Report {
         self.keep(event);
     }
 
-    fn keep(&self, event: Event) {
+    fn keep(&self, mut event: Event) {
+        self.sink.hear(&mut event);
         let kept = match self.writer.get() {
             // When the disk is slower than what happens, what happens waits.
             Some(writer) => writer.events.send(Some(event)).is_ok(),

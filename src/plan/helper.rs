@@ -84,6 +84,7 @@ pub fn lower_helper(
     plan.exec = Exec::Listed;
     plan.unix_sockets = UnixSockets::PairsOnly;
     plan.limits = limits(policy);
+    plan.narrowed = !places.narrower.is_empty();
     let (uid, gid) = invocation.ids;
     plan.identity = Identity::Mapped { uid: inside(uid), gid: inside(gid) };
     plan.required = required(policy, invocation, &plan);

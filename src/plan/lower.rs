@@ -255,6 +255,16 @@ pub enum LowerError {
         /// What would be shown with it.
         bared: PathBuf,
     },
+    /// A pattern fits more programs than is sensible to list one by one.
+    #[error(
+        "the pattern `{pattern}` fits {found} programs, too many to list one by one; name fewer, or use `*` for all"
+    )]
+    TooManyPrograms {
+        /// The pattern.
+        pattern: String,
+        /// How many it fits.
+        found: usize,
+    },
     /// A pattern matches more than is sensible to open one by one.
     #[error("the pattern {pattern} below {} opens too many files one by one; use a directory or `**`", base.display())]
     PatternTooWide {
@@ -276,7 +286,7 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     let mut places = Places::of(policy, host)?;
     let search = trusted_path(policy, &places, host);
     let (program, argv, cwd) = command(permit, invocation, &root, &search, host)?;
-    let mut programs = Programs::of(policy, &cwd, &search, host);
+    let mut programs = Programs::of(policy, &cwd, &search, host)?;
     if let Some(entry) = &invocation.entry {
         programs.add(&entry.program, host);
     }
@@ -354,6 +364,7 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     plan.identity = Identity::Mapped { uid: account.uid, gid: account.gid };
     plan.trace = invocation.trace;
     plan.tells = invocation.tells;
+    plan.narrowed = !places.narrower.is_empty();
     plan.required = required(policy, invocation, &plan);
     Ok(Lowered { plan, remarks: remarks(&places) })
 }
@@ -471,6 +482,7 @@ fn required(policy: &Policy, invocation: &Invocation, plan: &Plan) -> Vec<Guaran
         policy.accept_degraded().iter().chain(&invocation.accepted).any(|accepted| accepted == name)
     };
     let matters = |guarantee: &Guarantee| match guarantee {
+        guarantee if guarantee.only_opens() => false,
         Guarantee::ExecOnly => plan.exec == Exec::Listed,
         Guarantee::MemoryLimit => plan.limits.memory.is_some(),
         Guarantee::PidsLimit => plan.limits.pids.is_some(),

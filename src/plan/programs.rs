@@ -1,8 +1,9 @@
 //! Which programs can run: all of the system's, or only those the record lists.
 
 use super::host::{Host, Use};
+use super::lower::LowerError;
 use super::places::Places;
-use crate::capability::{Capability, Token};
+use crate::capability::{Capability, CommandPattern, Token};
 use crate::policy::{Command, PlacedScope, Policy};
 use crate::profile::{HelperKind, System, helpers};
 use std::collections::BTreeSet;
@@ -17,6 +18,9 @@ pub const fn usual_path(system: System) -> &'static str {
         System::MacOs => "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
     }
 }
+
+/// The most programs that one pattern may fit: each is shown by itself, with the libraries it needs.
+const MOST_FITTING: usize = 256;
 
 /// The files that listed programs are made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,12 +61,20 @@ impl Programs {
     }
 
     /// What the agent's grants let a process in `cwd` execute.
-    pub(super) fn of(policy: &Policy, cwd: &Path, search: &OsStr, host: &dyn Host) -> Self {
+    ///
+    /// # Errors
+    /// When a pattern fits more programs than can be listed one by one.
+    pub(super) fn of(
+        policy: &Policy,
+        cwd: &Path,
+        search: &OsStr,
+        host: &dyn Host,
+    ) -> Result<Self, LowerError> {
         let here = |capability| policy.held(capability).filter(|grant| grant.allows_cwd(Some(cwd)));
         let open = here(Capability::ProcExec).any(|grant| grant.is_open_exec())
             || here(Capability::ProcEval).next().is_some();
         if open {
-            return Self::Any;
+            return Ok(Self::Any);
         }
         let mut parts = Parts::default();
         for grant in here(Capability::ProcExec) {
@@ -77,13 +89,33 @@ impl Programs {
                 match (file, pattern.program()) {
                     (Some(file), _) => parts.add_program(file, host),
                     (None, Some(Token::Literal(name))) => add_name(&mut parts, name, search, host),
+                    (None, Some(Token::Glob(_))) => {
+                        for name in fitting(pattern, search, host)? {
+                            add_name(&mut parts, &name, search, host);
+                        }
+                    }
                     // A pattern for any program leaves nothing to list.
-                    (None, Some(Token::Glob(_)) | None) => return Self::Any,
+                    (None, None) => return Ok(Self::Any),
                 }
             }
         }
-        Self::Listed(parts)
+        Ok(Self::Listed(parts))
     }
+}
+
+/// The names on the search path that a pattern fits. A name that is no text is none that could be asked for.
+fn fitting(
+    pattern: &CommandPattern,
+    search: &OsStr,
+    host: &dyn Host,
+) -> Result<BTreeSet<String>, LowerError> {
+    let dirs = std::env::split_paths(search).filter(|dir| dir.is_absolute());
+    let names = dirs.flat_map(|dir| host.names(&dir)).filter_map(|name| name.into_string().ok());
+    let found: BTreeSet<String> = names.filter(|name| pattern.matches_program(name.as_bytes())).collect();
+    if found.len() > MOST_FITTING {
+        return Err(LowerError::TooManyPrograms { pattern: pattern.to_string(), found: found.len() });
+    }
+    Ok(found)
 }
 
 fn add_name(parts: &mut Parts, name: &str, search: &OsStr, host: &dyn Host) {

@@ -12,6 +12,15 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The setting that says where the files of a repository lie: a submodule's lie outside its own.
+const WORKTREE: &str = "core.worktree";
+
+/// Keys that new repositories may have.
+struct Settings {
+    own: Arc<[Cow<'static, str>]>,
+    modules: Arc<[Cow<'static, str>]>,
+}
+
 /// Exact paths that stay as they are: sbx's own files, and protected names that stand right in a writable
 /// place, whose permissions and times are then kept too.
 pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<PathBuf> {
@@ -78,7 +87,10 @@ fn may_be_called(name: &OsStr, wanted: &str) -> bool {
 pub(super) fn names(places: &Places) -> Arc<Vec<ProtectedName>> {
     let guarded = |right| places.named(right).filter(|path| strictest(path).is_some()).collect::<Vec<_>>();
     let (made, taken) = (guarded(Rights::WRITE), guarded(Rights::REMOVE));
-    let settings: Arc<[_]> = inert_git_keys().map(Cow::Borrowed).collect();
+    let keys = |modules: bool| -> Arc<[_]> {
+        inert_git_keys().filter(|key| modules || *key != WORKTREE).map(Cow::Borrowed).collect()
+    };
+    let settings = Settings { own: keys(false), modules: keys(true) };
     let name = |protected: &ProtectedPath| ProtectedName {
         components: protected.components().map(|part| Cow::Borrowed(OsStr::new(part))).collect(),
         may_make: opened(&made, protected),
@@ -89,10 +101,11 @@ pub(super) fn names(places: &Places) -> Arc<Vec<ProtectedName>> {
 }
 
 /// A repository made inside the launch is the agent's own, but what git would run later stays out of it.
-fn inside_new(protected: &ProtectedPath, settings: &Arc<[Cow<'static, str>]>) -> InsideNew {
+fn inside_new(protected: &ProtectedPath, settings: &Settings) -> InsideNew {
     match protected.name {
         ".git/hooks" | ".git/modules/**/hooks" => InsideNew::Ending(".sample".into()),
-        ".git/config" | ".git/modules/**/config" => InsideNew::Settings(Arc::clone(settings)),
+        ".git/config" => InsideNew::Settings(Arc::clone(&settings.own)),
+        ".git/modules/**/config" => InsideNew::Settings(Arc::clone(&settings.modules)),
         ".git/worktrees/*/commondir" | ".git/worktrees/*/gitdir" => InsideNew::Anything,
         name if !name.contains('/') && protected.opening == Opening::Named => InsideNew::Anything,
         _ => InsideNew::Nothing,

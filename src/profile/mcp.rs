@@ -85,7 +85,7 @@ pub fn mcp_launchers() -> impl Iterator<Item = McpLauncher> {
     })
 }
 
-/// Whether a runtime's `package` or `interpreter` must be seen to run an entry point.
+/// Whether a runtime's `interpreter` must be seen to run an entry point, beside its package.
 #[must_use]
 pub fn mcp_needs(runtime: &str, what: &str) -> bool {
     RUNTIME_ROWS.iter().any(|[of, needed]| *of == runtime && *needed == what)

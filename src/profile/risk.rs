@@ -69,6 +69,7 @@ const SUBCOMMANDED: &[&str] = &[
     "docker-compose",
     "lxc",
     "kubectl",
+    "k",
     "oc",
     "ip",
     "git",
@@ -93,6 +94,9 @@ const SUBCOMMANDED: &[&str] = &[
     "vault",
     "tmux",
     "perf",
+    "rr",
+    "gcloud",
+    "az",
 ];
 
 type Row = (&'static str, Wrapping, Vec<&'static str>, usize);

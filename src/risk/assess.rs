@@ -146,6 +146,12 @@ fn denial(
             format!("The text cannot be read as shell: {error}"),
         ));
     }
+    if let Some(error) = &flat.unread {
+        return Some((
+            DenialCode::CommandNotUnderstood,
+            format!("A text that it would run cannot be read as shell: {error}"),
+        ));
+    }
     flat.truncated.then(|| {
         (DenialCode::CommandNotUnderstood, "The text is too tangled to be followed to its end".to_owned())
     })

@@ -44,6 +44,8 @@ struct Fields {
     done: Vec<Arg>,
     open: Option<Arg>,
     span: Span,
+    /// Whether some were too many to keep.
+    dropped: bool,
 }
 
 impl Fields {
@@ -83,10 +85,11 @@ impl Fields {
     }
 
     fn close(&mut self) {
-        if let Some(arg) = self.open.take()
-            && self.done.len() < MAX_FIELDS * 4
-        {
+        let Some(arg) = self.open.take() else { return };
+        if self.done.len() < MAX_FIELDS * 4 {
             self.done.push(arg);
+        } else {
+            self.dropped = true;
         }
     }
 }
@@ -100,17 +103,22 @@ impl Walk<'_> {
             return vec![Arg::new(text.as_str(), word.span)];
         }
         let units = units(&word.pieces);
-        let mut fields = Fields { done: Vec::new(), open: None, span: word.span };
-        for units in braces(&units) {
+        let mut fields = Fields { done: Vec::new(), open: None, span: word.span, dropped: false };
+        let (words, whole) = braces(&units);
+        for units in words {
             self.fill(&units, &mut fields, true);
             fields.close();
+        }
+        if fields.dropped || !whole {
+            self.opaque(word.span, "it becomes too many words to look at each");
         }
         fields.done
     }
 
     /// The one argument a word becomes where nothing is split: assignments, redirections, here-documents.
     pub(super) fn expand_whole(&mut self, word: &Word) -> Arg {
-        let mut fields = Fields { done: Vec::new(), open: Some(Arg::new("", word.span)), span: word.span };
+        let mut fields =
+            Fields { done: Vec::new(), open: Some(Arg::new("", word.span)), span: word.span, dropped: false };
         let units = units(&word.pieces);
         self.fill(&units, &mut fields, false);
         fields.open.unwrap_or_default()
@@ -154,13 +162,18 @@ impl Walk<'_> {
                 };
                 self.fill_value(value, fields, *quoted || !split, false);
             }
-            Piece::Process { body } => {
+            Piece::Process { body, out: true } => {
+                self.sinks.push(body.clone());
+                fields.text("/dev/fd/63", false);
+            }
+            Piece::Process { body, out: false } => {
                 self.piped = self.substitute(body);
                 fields.text("/dev/fd/63", false);
             }
             Piece::Arithmetic(pieces) => {
                 let word = Word { pieces: pieces.clone(), span: fields.span };
-                self.expand_whole(&word);
+                let expression = self.expand_whole(&word);
+                self.evaluated(&expression.text, word.span);
                 fields.text(&COMPUTED.to_string(), false);
             }
         }
@@ -226,15 +239,31 @@ impl Walk<'_> {
             Value::Guess(text) => Some(text.clone()),
             Value::Known(_) | Value::Computed | Value::Unset => None,
         };
+        if let Some(index) = param.index.as_deref().filter(|index| !matches!(*index, "@" | "*" | "")) {
+            self.evaluated(index, span);
+        }
+        if param.op == ":" {
+            self.evaluated(&operand.text, span);
+        }
         match (param.op, single) {
-            ("", _) => value,
+            ("", _) if param.word.is_empty() => value,
+            // An operator that is not known here.
+            ("", _) => Value::Computed,
+            // A prompt: what it substitutes runs.
+            ("@", Some(text)) if operand.text == "P" => {
+                self.expand_again(&text, span).map_or(Value::Guess(text), |arg| Value::Guess(arg.text))
+            }
+            ("@", None) if operand.text == "P" => {
+                self.opaque(span, "a text is expanded that shows only when it runs");
+                Value::Computed
+            }
             (":-" | "-" | ":=" | "=", Some(text)) if !text.is_empty() => {
                 let _ = text;
                 value
             }
             (op @ (":-" | "-" | ":=" | "="), _) => {
                 if op.contains('=') {
-                    self.variables.insert(param.name.clone(), Value::Guess(operand.text.clone()));
+                    self.put(&param.name, Value::Guess(operand.text.clone()));
                 }
                 guess(operand.text)
             }
@@ -278,8 +307,8 @@ impl Walk<'_> {
             "TMPDIR" => Value::Guess("/tmp".to_owned()),
             "PATH" => Value::Guess("/usr/local/bin:/usr/bin:/bin".to_owned()),
             "UID" | "EUID" | "PPID" | "RANDOM" | "SECONDS" | "LINENO" | "HOSTNAME" | "USER" | "LOGNAME"
-            | "OLDPWD" | "?" | "$" | "!" | "#" | "-" | "_" | "@" | "*" | "1" | "2" | "3" | "4" | "5"
-            | "6" | "7" | "8" | "9" => Value::Computed,
+            | "OLDPWD" | "?" | "$" | "!" | "#" | "-" | "_" | "@" | "*" => Value::Computed,
+            number if number.bytes().all(|byte| byte.is_ascii_digit()) => Value::Computed,
             _ => Value::Unset,
         }
     }
@@ -311,6 +340,8 @@ fn changed(op: &str, text: &str, operand: &str) -> Option<String> {
             (plain(from) && !from.is_empty())
                 .then(|| if many { text.replace(from, to) } else { text.replacen(from, to, 1) })
         }
+        // With a pattern only some letters change.
+        "^^" | ",," | "^" | "," if !operand.is_empty() => None,
         "^^" => Some(text.to_uppercase()),
         ",," => Some(text.to_lowercase()),
         "," => Some(text.chars().take(1).flat_map(char::to_lowercase).chain(text.chars().skip(1)).collect()),
@@ -327,7 +358,14 @@ fn changed(op: &str, text: &str, operand: &str) -> Option<String> {
             let length = if length.is_empty() { total } else { length.trim().parse().ok()? };
             Some(text.chars().skip(from).take(length).collect())
         }
-        "@" => Some(text.to_owned()),
+        "@" => match operand {
+            "U" => Some(text.to_uppercase()),
+            "L" => Some(text.to_lowercase()),
+            "u" => changed("^", text, ""),
+            "E" => Some(super::output::unescaped(text)),
+            "Q" => Some(super::flatten::quoted(text)),
+            _ => None,
+        },
         _ => None,
     }
 }
@@ -358,25 +396,29 @@ fn units(pieces: &[Piece]) -> Vec<Unit<'_>> {
 }
 
 /// What braces make of a word: `{a,b}c` is `ac bc`, `{1..3}` is `1 2 3`.
-fn braces<'w>(units: &[Unit<'w>]) -> Vec<Vec<Unit<'w>>> {
+/// The second is false where that would be too many.
+fn braces<'w>(units: &[Unit<'w>]) -> (Vec<Vec<Unit<'w>>>, bool) {
     let mut results = Vec::new();
+    let mut whole = true;
     let mut pending = vec![units.to_vec()];
     let mut rounds = 0usize;
     while let Some(units) = pending.pop() {
         rounds += 1;
-        match first_brace(&units)
-            .filter(|_| results.len() + pending.len() < MAX_FIELDS && rounds < MAX_FIELDS * 4)
-        {
+        let fits = results.len() + pending.len() < MAX_FIELDS && rounds < MAX_FIELDS * 4;
+        let found = first_brace(&units);
+        whole &= fits || found.is_none();
+        match found.filter(|_| fits) {
             None => results.push(units),
             Some((open, close, parts)) => {
                 let before = units.get(..open).unwrap_or_default();
                 let after = units.get(close + 1..).unwrap_or_default();
                 // The last is pushed first, so that the first comes out first.
+                whole &= parts.len() < MAX_FIELDS;
                 pending.extend(parts.into_iter().rev().map(|part| [before, &part, after].concat()));
             }
         }
     }
-    results
+    (results, whole)
 }
 
 type Brace<'w> = (usize, usize, Vec<Vec<Unit<'w>>>);

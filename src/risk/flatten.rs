@@ -20,8 +20,12 @@ use std::rc::Rc;
 const MAX_NOTED: usize = 2000;
 /// How deep texts within texts, and calls, are followed.
 pub(super) const MAX_CALLS: usize = 12;
+/// How many lines of a text that cannot be read are looked at.
+const MAX_LINES: usize = 200;
 /// How many words of a loop are tried one by one.
-const MAX_ROUNDS: usize = 16;
+const MAX_ROUNDS: usize = 64;
+/// How many of `$1`, `$2` and so on are kept.
+pub(super) const MAX_ARGUMENTS: usize = 64;
 
 /// A part of a text that is only known when it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +47,8 @@ pub struct Flat {
     pub opaque: Vec<Opaque>,
     /// Whether something had to be left out.
     pub truncated: bool,
+    /// Why a text that it would run cannot be read.
+    pub(super) unread: Option<SyntaxError>,
 }
 
 /// What a command is started with.
@@ -65,7 +71,14 @@ pub(super) struct Walk<'s> {
     pub(super) variables: HashMap<String, Value>,
     pub(super) cwd: Option<String>,
     pub(super) flat: Flat,
-    functions: HashMap<String, Rc<Node>>,
+    /// Other values that variables may hold.
+    pub(super) others: HashMap<String, Vec<Value>>,
+    /// How many constructs around this place may not run.
+    pub(super) unsure: usize,
+    /// Whether a command is being looked at again with other values.
+    pub(super) varying: bool,
+    /// More than one of a name where some may not be defined.
+    pub(super) functions: HashMap<String, Vec<Rc<Node>>>,
     pub(super) aliases: HashMap<String, String>,
     /// Functions being called, and texts within texts.
     pub(super) calls: Vec<String>,
@@ -76,6 +89,8 @@ pub(super) struct Walk<'s> {
     pub(super) used: Vec<std::ops::Range<usize>>,
     /// What the last process substitution prints.
     pub(super) piped: Option<String>,
+    /// What reads the output of the command at hand.
+    pub(super) sinks: Vec<List>,
     /// Files with what was written to them.
     pub(super) written: HashMap<String, String>,
     /// Where other files come from.
@@ -106,13 +121,16 @@ impl<'s> Walk<'s> {
     fn new(scene: &'s Scene) -> Self {
         let mut variables = HashMap::new();
         if let Some(arguments) = &scene.arguments {
-            let each = arguments.iter().take(9).enumerate();
+            let each = arguments.iter().take(MAX_ARGUMENTS).enumerate();
             variables.extend(each.map(|(at, text)| ((at + 1).to_string(), Value::Known(vec![text.clone()]))));
             variables.extend(["@", "*"].map(|all| (all.to_owned(), Value::Known(arguments.clone()))));
         }
         Self {
             scene,
             variables,
+            others: HashMap::new(),
+            unsure: 0,
+            varying: false,
             cwd: scene.cwd.clone(),
             flat: Flat::default(),
             functions: HashMap::new(),
@@ -122,6 +140,7 @@ impl<'s> Walk<'s> {
             origins: HashMap::new(),
             used: Vec::new(),
             piped: None,
+            sinks: Vec::new(),
             written: HashMap::new(),
             trail: Trail::default(),
             references: HashMap::new(),
@@ -147,11 +166,7 @@ impl<'s> Walk<'s> {
 
     /// Walks what stands in a substitution.
     pub(super) fn substitute(&mut self, body: &List) -> Option<String> {
-        let (cwd, variables) = (self.cwd.clone(), self.variables.clone());
-        let output = self.list(body, &Flow::default());
-        self.cwd = cwd;
-        self.variables = variables;
-        output
+        self.apart(|walk| walk.list(body, &Flow::default()))
     }
 
     fn node(&mut self, node: &Node, flow: &Flow) -> Option<String> {
@@ -160,18 +175,22 @@ impl<'s> Walk<'s> {
             return None;
         }
         match node {
-            Node::Simple(simple) => self.simple(simple, flow),
+            Node::Simple(simple) => self.every_way(simple, flow),
             Node::Pipe(stages) => self.pipe(stages, flow),
-            Node::Both(nodes) => self.list(nodes, flow),
-            Node::Background(node) => self.node(node, &Flow { beside: true, ..flow.clone() }),
+            Node::Both(nodes) => self.both(nodes, flow),
+            Node::Background(node) => {
+                self.apart(|walk| walk.node(node, &Flow { beside: true, ..flow.clone() }))
+            }
             Node::Group { lists, redirects, subshell } => {
-                let cwd = self.cwd.clone();
                 let flow = self.redirected(redirects, flow);
-                let outputs: Vec<Option<String>> = lists.iter().map(|list| self.list(list, &flow)).collect();
-                if *subshell {
-                    self.cwd = cwd;
+                match (lists.as_slice(), subshell) {
+                    ([list], false) => self.list(list, &flow),
+                    ([list], true) => self.apart(|walk| walk.list(list, &flow)),
+                    _ => {
+                        self.branches(lists, &flow);
+                        None
+                    }
                 }
-                if let [one] = outputs.as_slice() { one.clone() } else { None }
             }
             Node::For { name, words, body, redirects } => {
                 let flow = self.redirected(redirects, flow);
@@ -184,20 +203,42 @@ impl<'s> Walk<'s> {
                 }
                 let flow = self.redirected(redirects, flow);
                 for list in lists {
-                    self.list(list, &flow);
+                    self.maybe(|walk| walk.list(list, &flow));
                 }
                 None
             }
             Node::Test { words, redirects } => {
                 for word in words {
-                    self.expand_whole(word);
+                    let arg = self.expand_whole(word);
+                    self.evaluated(&arg.text, word.span);
                 }
                 self.redirected(redirects, flow);
                 None
             }
             Node::Function { name, body } => {
-                self.functions.insert(name.clone(), Rc::clone(body));
+                self.define(name, body);
                 Some(String::new())
+            }
+        }
+    }
+
+    /// `a && b`: the first runs, the others may.
+    fn both(&mut self, nodes: &[Node], flow: &Flow) -> Option<String> {
+        let mut output = Some(String::new());
+        for (at, node) in nodes.iter().enumerate() {
+            let next = if at == 0 { self.node(node, flow) } else { self.maybe(|walk| walk.node(node, flow)) };
+            output = output.zip(next).map(|(output, next)| output + &next);
+        }
+        output.filter(|text| text.len() < 1 << 16)
+    }
+
+    /// `if` and `while`: the first list runs, the others may.
+    fn branches(&mut self, lists: &[List], flow: &Flow) {
+        for (at, list) in lists.iter().enumerate() {
+            if at == 0 {
+                self.list(list, flow);
+            } else {
+                self.maybe(|walk| walk.list(list, flow));
             }
         }
     }
@@ -212,18 +253,28 @@ impl<'s> Walk<'s> {
                 beside: true,
                 ..flow.clone()
             };
-            stdin = self.node(stage, &flow);
+            // A shell of its own in most shells; in some the last one is not.
+            stdin = self.maybe(|walk| walk.node(stage, &flow));
         }
         stdin
     }
 
     /// A loop: each known word in turn, then once with a word nobody knows if there were others.
     fn each(&mut self, name: &str, words: &[Word], body: &List, flow: &Flow) {
-        let args: Vec<Arg> = words.iter().flat_map(|word| self.expand(word)).collect();
+        let mut args: Vec<Arg> = words.iter().flat_map(|word| self.expand(word)).collect();
+        if words.is_empty()
+            && let Some(Value::Known(given)) = self.variables.get("@")
+        {
+            args = given.iter().map(|text| Arg::unsure(text.as_str(), Span::default())).collect();
+        }
         let fits = args.len() <= MAX_ROUNDS && self.flat.commands.len() < MAX_NOTED / 4;
+        if !fits {
+            let span = args.first().map_or_else(Span::default, |arg| arg.span);
+            self.opaque(span, "a loop has too many words to try each");
+        }
         if args.is_empty() || !fits || args.iter().all(|arg| arg.has_gap()) {
-            self.variables.insert(name.to_owned(), Value::Computed);
-            self.list(body, flow);
+            self.put(name, Value::Computed);
+            self.maybe(|walk| walk.list(body, flow));
             return;
         }
         for arg in args {
@@ -233,7 +284,8 @@ impl<'s> Walk<'s> {
                 (false, false) => Value::Guess(arg.text),
             };
             self.variables.insert(name.to_owned(), value);
-            self.list(body, flow);
+            self.others.remove(name);
+            self.maybe(|walk| walk.list(body, flow));
         }
     }
 
@@ -262,7 +314,7 @@ impl<'s> Walk<'s> {
     fn files(&mut self, redirects: &[Redirect]) -> (Vec<(Channel, Arg)>, Option<String>) {
         let (mut files, mut stdin) = (Vec::new(), None);
         for redirect in redirects {
-            if let (RedirectOp::Read, [Piece::Process { body }]) =
+            if let (RedirectOp::Read, [Piece::Process { body, out: false }]) =
                 (redirect.op, redirect.target.pieces.as_slice())
             {
                 stdin = self.substitute(body);
@@ -285,10 +337,11 @@ impl<'s> Walk<'s> {
         (files, stdin)
     }
 
-    fn simple(&mut self, simple: &Simple, flow: &Flow) -> Option<String> {
+    pub(super) fn simple(&mut self, simple: &Simple, flow: &Flow) -> Option<String> {
         let start = self.flat.commands.len();
         self.used.clear();
         self.piped = None;
+        let outer = std::mem::take(&mut self.sinks);
         let variables = self.assign(&simple.assignments, simple.words.is_empty());
         let mut argv: Vec<Arg> = Vec::with_capacity(simple.words.len());
         for word in &simple.words {
@@ -299,6 +352,7 @@ impl<'s> Walk<'s> {
         let inner: Vec<std::ops::Range<usize>> =
             std::mem::take(&mut self.used).into_iter().chain((!own.is_empty()).then_some(own)).collect();
         let text = text.or_else(|| self.piped.take());
+        let sinks = std::mem::replace(&mut self.sinks, outer);
         if argv.is_empty() && files.is_empty() && variables.is_empty() {
             return Some(String::new());
         }
@@ -323,7 +377,16 @@ impl<'s> Walk<'s> {
             direct: !flow.indirect,
             ..Command::default()
         };
-        self.note(command, flow)
+        let read = command.stdin.clone();
+        let output = self.note(command, flow);
+        for sink in sinks {
+            // What it prints, or passes on as `tee` does.
+            let stdin = output.clone().or_else(|| read.clone());
+            let flow =
+                Flow { upstream: Some(flow.upstream.unwrap_or(start)), stdin, beside: true, ..flow.clone() };
+            self.apart(|walk| walk.list(&sink, &flow));
+        }
+        output
     }
 
     /// Notes a command, then what it does to the shell and what it would start itself.
@@ -334,6 +397,8 @@ impl<'s> Walk<'s> {
         }
         if command.argv.first().is_some_and(|arg| arg.has_gap() || arg.glob) {
             self.opaque(command.span, "which program it is shows only when it runs");
+        } else if command.argv.iter().any(Arg::has_gap) {
+            self.opaque(command.span, "a word of it shows only when it runs");
         }
         let output = output::known(&command);
         self.remember(&command, output.as_deref());
@@ -341,9 +406,12 @@ impl<'s> Walk<'s> {
         self.leaves(&command, self.flat.commands.len());
         let name = command.argv.first().map(|arg| arg.text.clone()).unwrap_or_default();
         self.flat.commands.push(command.clone());
-        if let Some(body) = self.functions.get(&name).cloned() {
-            return self.call(&name, &body, &command, flow);
+        if let Some(bodies) = self.functions.get(&name).cloned() {
+            let mut outputs: Vec<Option<String>> =
+                bodies.iter().map(|body| self.call(&name, body, &command, flow)).collect();
+            return if outputs.len() == 1 { outputs.pop().flatten() } else { None };
         }
+        self.evaluates(&name, &command);
         self.builtin(&name, &command);
         self.unwrap(&command, flow);
         output
@@ -365,14 +433,15 @@ impl<'s> Walk<'s> {
         if !self.called.iter().any(|called| called == name) {
             self.called.push(name.to_owned());
         }
-        let before = self.variables.clone();
+        let before = self.own_arguments();
         let arguments: Vec<String> = command.argv.iter().skip(1).map(|arg| arg.text.clone()).collect();
         self.arguments(arguments);
         self.calls.push(name.to_owned());
-        // Where it runs beside others, so does what it starts.
-        let output = self.node(body, &Flow { stdin: command.stdin.clone(), ..flow.clone() });
+        // Where it runs beside others, so does what it starts. Some of what it sets is its own, which is not told apart.
+        let flow = Flow { stdin: command.stdin.clone(), ..flow.clone() };
+        let output = self.maybe(|walk| walk.node(body, &flow));
         self.calls.pop();
-        self.variables = before;
+        self.give_back(before);
         output
     }
 
@@ -400,7 +469,7 @@ impl<'s> Walk<'s> {
             .functions
             .iter()
             .filter(|(name, _)| !self.called.contains(name))
-            .map(|(name, body)| (name.clone(), Rc::clone(body)))
+            .flat_map(|(name, bodies)| bodies.iter().map(|body| (name.clone(), Rc::clone(body))))
             .collect();
         left.sort_by(|(one, _), (other, _)| one.cmp(other));
         for (name, body) in left {
@@ -435,32 +504,58 @@ impl<'s> Walk<'s> {
         // Marks of what is not known are words of no meaning to the grammar.
         let text: String =
             text.chars().map(|c| if c == super::command::UNSET { COMPUTED } else { c }).collect();
+        let flow = within(command, by);
         match parse_nested(&text, self.calls.len(), Some(command.span)) {
-            Ok(list) => {
-                let mut via = command.via.clone();
-                via.push(by.to_owned());
-                let upstream = (!command.upstream.is_empty()).then_some(command.upstream.start);
-                let flow =
-                    Flow { via, indirect: true, upstream, stdin: command.stdin.clone(), beside: false };
-                let before = arguments.map(|arguments| {
-                    let before = self.variables.clone();
-                    let mut texts = arguments.iter().map(|arg| arg.text.clone());
-                    if let Some(name) = texts.next() {
-                        self.variables.insert("0".to_owned(), Value::Guess(name));
-                    }
-                    self.arguments(texts.collect());
-                    before
-                });
-                self.calls.push(by.to_owned());
-                self.list(&list, &flow);
-                self.calls.pop();
-                if let Some(before) = before {
-                    self.variables = before;
-                }
+            Ok(list) => self.walk_within(&list, &flow, by, arguments),
+            Err(error) => {
+                self.opaque(command.span, "the text that is run is not shell that can be read");
+                self.flat.unread.get_or_insert(error);
+                self.lines_within(&text, &flow, by, command.span);
             }
-            Err(_) => self.opaque(command.span, "the text that is run is not shell that can be read"),
         }
     }
+
+    /// Text that may be shell, from what is not read itself: looked at where it can be, and else left alone.
+    pub(super) fn text_guessed(&mut self, text: &str, command: &Command, by: &str) {
+        let unread = self.flat.unread.clone();
+        self.text_within(text, false, command, by);
+        self.flat.unread = unread;
+    }
+
+    fn walk_within(&mut self, list: &List, flow: &Flow, by: &str, arguments: Option<&[Arg]>) {
+        self.calls.push(by.to_owned());
+        match arguments {
+            Some(arguments) => self.apart(|walk| {
+                let mut texts = arguments.iter().map(|arg| arg.text.clone());
+                if let Some(name) = texts.next() {
+                    walk.variables.insert("0".to_owned(), Value::Guess(name));
+                }
+                walk.arguments(texts.collect());
+                walk.list(list, flow);
+            }),
+            // Only these read it in the same shell.
+            None if matches!(by, "eval" | "source" | "." | "trap" | "alias") => drop(self.list(list, flow)),
+            None => self.apart(|walk| drop(walk.list(list, flow))),
+        }
+        self.calls.pop();
+    }
+
+    /// Of a text that cannot be read as a whole, the lines that can: a shell runs what comes before the fault.
+    fn lines_within(&mut self, text: &str, flow: &Flow, by: &str, span: Span) {
+        for line in text.lines().take(MAX_LINES) {
+            if let Ok(list) = parse_nested(line, self.calls.len(), Some(span)) {
+                self.walk_within(&list, flow, by, None);
+            }
+        }
+    }
+}
+
+/// What a text within a command is started with.
+fn within(command: &Command, by: &str) -> Flow {
+    let mut via = command.via.clone();
+    via.push(by.to_owned());
+    let upstream = (!command.upstream.is_empty()).then_some(command.upstream.start);
+    Flow { via, indirect: true, upstream, stdin: command.stdin.clone(), beside: false }
 }
 
 /// A word that the shell reads back as itself.

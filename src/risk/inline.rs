@@ -237,15 +237,33 @@ fn lettered(code: &str, at: usize) -> Option<(String, usize)> {
 fn sed(code: &str) -> Vec<Run> {
     let mut runs = Vec::new();
     for command in code.split([';', '\n']).take(MAX_STRINGS) {
-        let command =
-            command.trim().trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '$' | ',' | ' '));
+        let command = without_address(command.trim());
         if let Some(text) = command.strip_prefix("e ") {
             runs.push(Run::Text(text.to_owned()));
+        } else if command == "e" {
+            // What it has read so far.
+            runs.push(Run::Text(super::command::COMPUTED.to_string()));
         } else if let Some(text) = substituted(command) {
             runs.push(Run::Text(text));
         }
     }
     runs
+}
+
+/// A command without the lines it is for: `1,$`, `/pattern/`.
+fn without_address(command: &str) -> &str {
+    let mut rest = command;
+    loop {
+        let next = rest.trim_start_matches(|c: char| {
+            c.is_ascii_digit() || matches!(c, '$' | ',' | ' ' | '!' | '{' | '~')
+        });
+        let after =
+            next.strip_prefix('/').and_then(|pattern| pattern.split_once('/')).map(|(_, after)| after);
+        match after {
+            Some(after) => rest = after,
+            None => return next,
+        }
+    }
 }
 
 /// What a substitution with the flag `e` leaves to be run.

@@ -264,6 +264,9 @@ impl Subject<'_> {
                 return false;
             }
         }
+        if !condition.says.is_empty() && !condition.says.iter().any(|word| says(command, word)) {
+            return false;
+        }
         if !condition.text.is_empty() {
             let given =
                 command.argv.iter().skip(1).map(|arg| arg.text.as_str()).chain(command.stdin.as_deref());
@@ -331,6 +334,21 @@ fn copies_nothing(command: &Command) -> bool {
         && command.argv.get(1).is_some_and(|arg| arg.text == "/dev/null")
 }
 
+/// Whether a client is told a command: as a word of its own, at the start of a line it reads, or in a script's quotes.
+fn says(command: &Command, wanted: &str) -> bool {
+    let is = |word: &str| word.eq_ignore_ascii_case(wanted);
+    let in_quotes = |text: &str| {
+        text.split(['\'', '"'])
+            .skip(1)
+            .step_by(2)
+            .any(|inner| is(inner.split([' ', ',']).next().unwrap_or(inner)))
+    };
+    let words = command.argv.iter().skip(1).map(|arg| arg.text.as_str());
+    let mut lines = command.stdin.as_deref().unwrap_or_default().lines();
+    words.clone().any(|word| is(word) || in_quotes(word))
+        || lines.any(|line| is(line.split_whitespace().next().unwrap_or_default()) || in_quotes(line))
+}
+
 /// A pattern on a whole text, a closing `;` and blanks aside.
 fn line_fits(line: &str, pattern: &str) -> bool {
     line.len() < 4096
@@ -357,7 +375,7 @@ fn takes_value(program: &str, option: Option<&Arg>) -> bool {
             option,
             "-C" | "-c" | "--git-dir" | "--work-tree" | "--namespace" | "--exec-path" | "--config-env"
         ),
-        "kubectl" | "oc" | "helm" => matches!(
+        "kubectl" | "k" | "oc" | "helm" => matches!(
             option,
             "-n" | "--namespace"
                 | "--context"

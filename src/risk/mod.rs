@@ -19,11 +19,14 @@
 //! assert_eq!(assessment.alternatives()[0].0.command, "git push --force-with-lease");
 //! ```
 
+mod again;
 mod assess;
+mod branch;
 mod command;
 mod context;
 mod expand;
 mod flatten;
+mod heredoc;
 mod inline;
 mod matching;
 mod output;

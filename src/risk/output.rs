@@ -79,18 +79,20 @@ pub(super) fn printf(arguments: &[Arg]) -> Option<String> {
 }
 
 /// Backslash sequences as `echo -e` and `printf` read them.
-fn unescaped(text: &str) -> String {
+pub(super) fn unescaped(text: &str) -> String {
     let mut out: Vec<u8> = Vec::with_capacity(text.len());
     let mut rest = text.chars().peekable();
-    let digits = |rest: &mut std::iter::Peekable<std::str::Chars<'_>>, radix: u32, most: usize| {
-        let mut code = 0u32;
-        for _ in 0..most {
-            let Some(digit) = rest.peek().and_then(|c| c.to_digit(radix)) else { break };
-            code = code * radix + digit;
-            rest.next();
-        }
-        code
-    };
+    let digits_after =
+        |mut code: u32, rest: &mut std::iter::Peekable<std::str::Chars<'_>>, radix: u32, most: usize| {
+            for _ in 0..most {
+                let Some(digit) = rest.peek().and_then(|c| c.to_digit(radix)) else { break };
+                code = code * radix + digit;
+                rest.next();
+            }
+            code
+        };
+    let digits =
+        |rest: &mut std::iter::Peekable<std::str::Chars<'_>>, radix, most| digits_after(0, rest, radix, most);
     while let Some(c) = rest.next() {
         if c != '\\' {
             out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
@@ -102,11 +104,7 @@ fn unescaped(text: &str) -> String {
             Some('x') => out.push(u8::try_from(digits(&mut rest, 16, 2)).unwrap_or(b'?')),
             Some('0') => out.push(u8::try_from(digits(&mut rest, 8, 3) & 0xff).unwrap_or(b'?')),
             Some(first @ '1'..='7') => {
-                let first = first.to_digit(8).unwrap_or_default();
-                let code = match digits(&mut rest, 8, 2) {
-                    0 => first,
-                    more => first * if more < 8 { 8 } else { 64 } + more,
-                };
+                let code = digits_after(first.to_digit(8).unwrap_or_default(), &mut rest, 8, 2);
                 out.push(u8::try_from(code & 0xff).unwrap_or(b'?'));
             }
             Some('u') => {

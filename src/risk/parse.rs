@@ -193,7 +193,7 @@ impl Scanner<'_> {
 
     fn parenthesis(&mut self) -> Parsed<Node> {
         if self.rest().starts_with("((") {
-            let (before, pending, bodies) = (self.at, self.pending.len(), self.bodies.len());
+            let before = self.mark();
             let start = self.at;
             self.advance(2)?;
             match self.nested(Self::arithmetic) {
@@ -201,11 +201,7 @@ impl Scanner<'_> {
                     let words = vec![Word { pieces, span: self.span_from(start) }];
                     return Ok(Node::Test { words, redirects: self.redirects()? });
                 }
-                Err(_) => {
-                    self.at = before;
-                    self.pending.truncate(pending);
-                    self.bodies.truncate(bodies);
-                }
+                Err(_) => self.go_back(before),
             }
         }
         self.advance(1)?;
@@ -227,8 +223,15 @@ impl Scanner<'_> {
 
     /// What stands in `$(…)` or `<(…)`, with its parenthesis.
     pub(super) fn until_close(&mut self) -> Parsed<List> {
+        // Lines in a substitution are not the bodies of what began before it.
+        let outer = std::mem::take(&mut self.pending);
         let list = self.list()?;
+        // bash takes the lines after it for the body, dash runs them.
+        if !self.pending.is_empty() {
+            return Err(self.error("a here-document begins in a substitution that ends before its body"));
+        }
         self.close_parenthesis()?;
+        self.pending = outer;
         Ok(list)
     }
 

@@ -18,6 +18,9 @@ const BUILTINS: &[&str] = &[
     "getopts", "shopt", "let",
 ];
 
+/// Those of them that set variables for the commands after them.
+const DECLARES: &[&str] = &["export", "local", "readonly", "declare", "typeset", "read", "printf", "getopts"];
+
 /// One thing a text would do, and the answer.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -80,7 +83,7 @@ pub fn prove(policy: &Policy, text: &str, scene: &Scene) -> Proof {
         eval(&mut proof);
         return proof;
     };
-    let mut opaque = !flat.opaque.is_empty() || flat.truncated;
+    let mut opaque = !flat.opaque.is_empty() || flat.truncated || flat.unread.is_some();
     for command in &flat.commands {
         opaque |= !step_of(policy, command, &mut proof);
     }
@@ -105,7 +108,11 @@ fn step_of(policy: &Policy, command: &Command, proof: &mut Proof) -> bool {
         }
     }
     // Variables that load code or run text are nothing that a grant for a command speaks of.
-    certain &= command.variables.iter().all(|(name, _)| !super::unwrap::runs_text(name) && name != "PATH");
+    certain &= !command.variables.iter().any(|(name, _)| steers(name));
+    if DECLARES.contains(&command.program()) {
+        let names = command.argv.iter().skip(1).filter_map(|arg| arg.text.split('=').next());
+        certain &= !names.into_iter().any(steers);
+    }
     for (channel, file) in &command.files {
         if file.has_gap() || file.glob {
             certain = false;
@@ -127,6 +134,15 @@ fn step_of(policy: &Policy, command: &Command, proof: &mut Proof) -> bool {
         proof.steps.push(Step { what: vec![path], capability, denial });
     }
     certain
+}
+
+/// Whether a variable decides which code programs run.
+fn steers(name: &str) -> bool {
+    const STARTS: &[&str] =
+        &["LD_", "DYLD_", "GIT_", "PYTHON", "PERL", "RUBY", "NODE_", "BASH", "JAVA", "_JAVA"];
+    super::unwrap::runs_text(name)
+        || matches!(name, "PATH" | "IFS" | "CDPATH" | "SHELLOPTS" | "CLASSPATH" | "GCONV_PATH")
+        || STARTS.iter().any(|start| name.starts_with(start))
 }
 
 fn in_dir(request: Request, cwd: Option<&str>) -> Request {

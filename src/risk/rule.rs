@@ -133,6 +133,8 @@ pub(super) struct Condition {
     pub(super) has: Vec<String>,
     /// A statement that nothing narrows.
     pub(super) unnarrowed: bool,
+    /// A word it is given, a line it reads or a string in either is one of these, in any case of letters.
+    pub(super) says: Vec<String>,
     /// Some text it is given or reads contains one of these.
     pub(super) text: Vec<String>,
     /// A program in another language contains one of these.
@@ -179,6 +181,7 @@ const CONDITION_KEYS: &[&str] = &[
     "sql",
     "has",
     "unnarrowed",
+    "says",
     "text",
     "code",
     "literal",
@@ -372,6 +375,7 @@ impl Reader<'_> {
             sql: self.texts(node, "sql"),
             has: self.texts(node, "has"),
             unnarrowed: self.flag(node, "unnarrowed"),
+            says: self.texts(node, "says"),
             text: self.texts(node, "text"),
             code: self.texts(node, "code"),
             literal: self.texts(node, "literal"),
@@ -402,6 +406,7 @@ impl Condition {
             &self.file,
             &self.read,
             &self.sql,
+            &self.says,
             &self.text,
             &self.code,
             &self.variable,

@@ -3,6 +3,7 @@
 //! Invariant: every step forward costs fuel and every nesting costs depth, so no input takes longer than
 //! its length allows or reaches deeper than the stack does.
 
+use super::heredoc::Pending;
 use super::syntax::{List, Param, Piece, Word};
 use crate::text::Span;
 
@@ -24,15 +25,6 @@ pub struct SyntaxError {
 }
 
 pub(super) type Parsed<T> = Result<T, SyntaxError>;
-
-/// A here-document whose body has not come yet.
-#[derive(Clone, Debug)]
-pub(super) struct Pending {
-    pub(super) delimiter: String,
-    pub(super) strip_tabs: bool,
-    pub(super) quoted: bool,
-    pub(super) slot: usize,
-}
 
 /// A place in a text, and what was met on the way there.
 #[derive(Debug)]
@@ -99,6 +91,18 @@ impl<'t> Scanner<'t> {
         Ok(next)
     }
 
+    /// Where it stands, to come back to after a wrong guess.
+    pub(super) fn mark(&self) -> (usize, Vec<Pending>, usize) {
+        (self.at, self.pending.clone(), self.bodies.len())
+    }
+
+    /// Forgets what was read since a mark, here-documents included; only the fuel is gone.
+    pub(super) fn go_back(&mut self, (at, pending, bodies): (usize, Vec<Pending>, usize)) {
+        self.at = at;
+        self.pending = pending;
+        self.bodies.truncate(bodies);
+    }
+
     pub(super) fn span_from(&self, start: usize) -> Span {
         self.origin.unwrap_or_else(|| Span::new(start, self.at.max(start)))
     }
@@ -141,40 +145,6 @@ impl<'t> Scanner<'t> {
                 _ => return Ok(()),
             }
         }
-    }
-
-    /// A line end, and the here-documents that begin after it.
-    pub(super) fn newline(&mut self) -> Parsed<()> {
-        self.advance(1)?;
-        for pending in std::mem::take(&mut self.pending) {
-            let start = self.at;
-            let mut body = String::new();
-            loop {
-                let rest = self.rest();
-                if rest.is_empty() {
-                    break;
-                }
-                let line = rest.split_inclusive('\n').next().unwrap_or_default();
-                self.advance(line.len())?;
-                let line = if pending.strip_tabs { line.trim_start_matches('\t') } else { line };
-                if line.trim_end_matches('\n') == pending.delimiter {
-                    break;
-                }
-                body.push_str(line);
-            }
-            let span = self.span_from(start);
-            let pieces = if pending.quoted {
-                vec![Piece::Quoted(body)]
-            } else {
-                // Read on its own: quotes mean nothing in it, substitutions do.
-                let mut inner = Scanner::new(&body, self.depth, Some(span))?;
-                inner.nested(|inner| inner.double_quoted(None))?
-            };
-            if let Some(slot) = self.bodies.get_mut(pending.slot) {
-                *slot = Word { pieces, span };
-            }
-        }
-        Ok(())
     }
 
     /// Whether a word starts here.
@@ -232,9 +202,10 @@ impl<'t> Scanner<'t> {
                 pieces.push(Piece::Command { body, quoted: false });
             }
             Some(b'<' | b'>') if self.peek_at(1) == Some(b'(') => {
+                let out = self.peek() == Some(b'>');
                 self.advance(2)?;
                 let body = self.nested(Self::until_close)?;
-                pieces.push(Piece::Process { body });
+                pieces.push(Piece::Process { body, out });
             }
             _ => {
                 if let Some(c) = self.take()? {
@@ -347,14 +318,14 @@ impl<'t> Scanner<'t> {
         self.advance(1)?;
         let rest = self.rest();
         if rest.starts_with("((") {
-            let before = self.at;
+            let before = self.mark();
             self.advance(2)?;
             match self.nested(Self::arithmetic) {
                 Ok(inner) => {
                     pieces.push(Piece::Arithmetic(inner));
                     return Ok(());
                 }
-                Err(_) => self.at = before,
+                Err(_) => self.go_back(before),
             }
         }
         match self.peek() {

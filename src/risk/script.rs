@@ -1,9 +1,9 @@
 //! Scripts and programs: shells and interpreters with text, a file or their input to run.
 
-use super::command::{Arg, COMPUTED, Command, Mark};
+use super::command::{Arg, COMPUTED, Channel, Command, Mark, base_name};
 use super::flatten::{Flow, Walk};
 use super::inline;
-use super::unwrap::option_values;
+use super::unwrap::{option_values, other_grammar};
 
 impl Walk<'_> {
     /// A shell: text after `-c`, else a script, else its input.
@@ -13,6 +13,12 @@ impl Walk<'_> {
         let mut rest = words.iter();
         while let Some(arg) = rest.next() {
             let text = arg.text.as_str();
+            if let Some(text) = options.iter().find_map(|option| {
+                text.strip_prefix(option).filter(|_| option.starts_with("--"))?.strip_prefix('=')
+            }) {
+                self.shell_text(command, text, arg.known, &name, &[]);
+                continue;
+            }
             let takes_text = options.contains(&text)
                 || (text.starts_with('-') && !text.starts_with("--") && text.contains('c'));
             if takes_text {
@@ -22,13 +28,7 @@ impl Walk<'_> {
                 if text.text.chars().all(|c| c == COMPUTED) && !text.text.is_empty() {
                     self.mark(at, Mark::RunsInput);
                 }
-                return self.text_with(
-                    &text.text,
-                    text.known,
-                    command,
-                    &format!("{name} -c"),
-                    Some(&arguments),
-                );
+                return self.shell_text(command, &text.text, text.known, &name, &arguments);
             }
             match text {
                 "-o" | "-O" | "+o" | "+O" | "--rcfile" | "--init-file" => drop(rest.next()),
@@ -50,10 +50,40 @@ impl Walk<'_> {
         }
     }
 
+    /// What a shell is told to run.
+    fn shell_text(&mut self, command: &Command, text: &str, known: bool, name: &str, arguments: &[Arg]) {
+        if other_grammar(name) {
+            return self.text_guessed(text, command, name);
+        }
+        self.text_with(text, known, command, &format!("{name} -c"), Some(arguments));
+    }
+
     /// A program that is read from the input.
     pub(super) fn input(&mut self, command: &Command, at: usize, name: &str) {
+        let file =
+            command.files.iter().rev().find(|(channel, _)| *channel == Channel::Read).map(|(_, arg)| arg);
+        if let Some(file) = file.filter(|_| command.stdin.is_none()) {
+            self.opaque(command.span, "a script is run that is not part of the text");
+            let path = super::place::joined(command.cwd.as_deref(), &file.text);
+            if let Some(text) = path.and_then(|path| self.written.get(&path).cloned()) {
+                return self.text_within(&text, true, command, name);
+            }
+            if self.was_fetched(command.cwd.as_deref(), file) {
+                self.mark(at, Mark::RunsInput);
+            }
+            return;
+        }
         match command.stdin.clone() {
-            Some(text) => self.text_within(&text, true, command, name),
+            Some(text) => {
+                if other_grammar(name) {
+                    return self.text_guessed(&text, command, name);
+                }
+                self.text_within(&text, true, command, name);
+                // In dash `echo` reads escapes without being told to.
+                if text.contains('\\') && !command.upstream.is_empty() {
+                    self.text_guessed(&super::output::unescaped(&text), command, name);
+                }
+            }
             None if !command.upstream.is_empty() || !command.inner.is_empty() => {
                 self.mark(at, Mark::RunsInput);
                 self.opaque(command.span, "what it is told to run shows only when it runs");
@@ -105,7 +135,7 @@ impl Walk<'_> {
         }
         for run in inline::runs(command.program(), text) {
             match run {
-                inline::Run::Text(text) => self.text_within(&text, false, command, command.program()),
+                inline::Run::Text(text) => self.text_guessed(&text, command, command.program()),
                 inline::Run::Argv(words) => {
                     let argv: Vec<Arg> =
                         words.into_iter().map(|word| Arg::unsure(word, command.span)).collect();
@@ -126,7 +156,12 @@ impl Walk<'_> {
     pub(super) fn script(&mut self, command: &Command, from: usize, at: usize) {
         if let Some(text) = self.content(command, from) {
             let by = command.program().to_owned();
-            self.text_within(&text, true, command, &by);
+            if is_shell_script(&text) {
+                self.text_within(&text, true, command, &by);
+            } else {
+                self.opaque(command.span, "it runs a program in another language");
+                self.text_guessed(&text, command, &by);
+            }
         } else if self.downloaded(command, from) {
             self.mark(at, Mark::RunsInput);
         }
@@ -141,7 +176,7 @@ impl Walk<'_> {
         for line in command.stdin.clone().unwrap_or_default().lines().take(200) {
             let recipe = line.strip_prefix('\t').or_else(|| line.split_once(';').map(|(_, recipe)| recipe));
             if let Some(recipe) = recipe {
-                self.text_within(recipe.trim_start_matches(['@', '-', '+', ' ']), true, command, "make");
+                self.text_guessed(recipe.trim_start_matches(['@', '-', '+', ' ']), command, "make");
             }
         }
     }
@@ -189,6 +224,17 @@ pub(super) fn fetched(command: &Command) -> impl Iterator<Item = String> + '_ {
 pub(super) fn file_of(url: &str) -> String {
     let path = url.split(['?', '#']).next().unwrap_or(url);
     super::command::base_name(path).to_owned()
+}
+
+/// Whether a script says nothing of who runs it, or names a shell.
+fn is_shell_script(text: &str) -> bool {
+    let Some(line) = text.strip_prefix("#!") else { return true };
+    let words =
+        line.lines().next().unwrap_or_default().split_whitespace().filter(|word| !word.starts_with('-'));
+    words
+        .map(base_name)
+        .find(|name| *name != "env")
+        .is_some_and(|name| name.ends_with("sh") && !other_grammar(name))
 }
 
 /// Whether a file operand is the command's own input, or what a substitution prints.

@@ -1,14 +1,12 @@
 //! Simple commands: words, assignments, redirections, here-documents, and functions that look like them.
 
 use super::parse::plain;
-use super::scan::{Parsed, Pending, Scanner};
+use super::scan::{Parsed, Scanner};
 use super::syntax::{Assignment, Node, Piece, Redirect, RedirectOp, Simple, Word};
 use std::rc::Rc;
 
 /// Builtins whose arguments may be assignments of lists.
 const DECLARES: &[&str] = &["declare", "typeset", "local", "export", "readonly"];
-/// Marks a word that stands for the body of a here-document; NUL is refused in texts.
-pub(super) const SLOT: char = '\0';
 
 impl Scanner<'_> {
     pub(super) fn simple(&mut self) -> Parsed<Node> {
@@ -70,9 +68,11 @@ impl Scanner<'_> {
         }
         let mut rest = self.rest().get(name.len()..).unwrap_or_default();
         let mut length = name.len();
+        let mut index = None;
         if rest.starts_with('[') {
             let line = rest.find(['\n', ' ', '$', '`']).unwrap_or(rest.len());
             let Some(close) = rest.get(..line).and_then(|index| index.find(']')) else { return Ok(None) };
+            index = rest.get(1..close).map(str::to_owned);
             length += close + 1;
             rest = rest.get(close + 1..).unwrap_or_default();
         }
@@ -106,7 +106,7 @@ impl Scanner<'_> {
             let at = self.at;
             values.push(Word { pieces: Vec::new(), span: self.span_from(at) });
         }
-        Ok(Some(Assignment { name, values, append }))
+        Ok(Some(Assignment { name, index, values, list, append }))
     }
 
     /// The redirections after a compound command.
@@ -160,30 +160,20 @@ impl Scanner<'_> {
         if !self.at_word() {
             return Err(self.unexpected());
         }
+        let from = self.at;
         let target = self.word()?;
         let (mut op, mut target) = (*op, target);
         match *token {
-            "<<" | "<<-" => target = self.here_document(&target, *token == "<<-"),
+            "<<" | "<<-" => {
+                let written = self.text.get(from..self.at).unwrap_or_default();
+                target = self.here_document(written, target.span, *token == "<<-")?;
+            }
             ">&" | "<&" if !duplicates(&target) => {
                 op = if *token == ">&" { RedirectOp::Write } else { RedirectOp::Read };
             }
             _ => {}
         }
         Ok(Some(Redirect { op, target, span: self.span_from(start) }))
-    }
-
-    /// Notes a here-document; its slot stands for the body until that was read.
-    pub(super) fn here_document(&mut self, delimiter: &Word, strip_tabs: bool) -> Word {
-        let quoted = delimiter.pieces.iter().any(|piece| matches!(piece, Piece::Quoted(_)));
-        let text = delimiter.pieces.iter().map(|piece| match piece {
-            Piece::Bare(text) | Piece::Quoted(text) => text.clone(),
-            Piece::Param(param) => format!("${}", param.name),
-            Piece::Command { .. } | Piece::Process { .. } | Piece::Arithmetic(_) => String::new(),
-        });
-        let slot = self.bodies.len();
-        self.bodies.push(Word::default());
-        self.pending.push(Pending { delimiter: text.collect(), strip_tabs, quoted, slot });
-        Word { pieces: vec![Piece::Bare(format!("{SLOT}{slot}"))], span: delimiter.span }
     }
 }
 

@@ -2,9 +2,15 @@
 
 use super::command::{Arg, COMPUTED, Channel, Command};
 use super::expand::Value;
-use super::flatten::Walk;
+use super::flatten::{MAX_ARGUMENTS, Walk};
 use super::output;
 use super::syntax::Assignment;
+use crate::text::Span;
+
+/// The most variables that are kept in mind.
+const MAX_VARIABLES: usize = 500;
+/// The most places of a list that are set one by one.
+const MAX_ITEMS: usize = 256;
 
 impl Walk<'_> {
     /// Notes that a variable is used, for where its value comes from.
@@ -20,19 +26,28 @@ impl Walk<'_> {
             return;
         }
         let Some(text) = output else { return };
-        let redirected =
-            command.files.iter().filter(|(channel, _)| *channel != Channel::Read).map(|(_, arg)| arg);
-        let named = command
-            .argv
-            .iter()
-            .skip(1)
-            .filter(|arg| command.program() == "tee" && !arg.text.starts_with('-'));
-        let paths: Vec<String> = redirected
-            .chain(named)
-            .filter_map(|arg| super::place::joined(command.cwd.as_deref(), &arg.text))
+        let redirected = command.files.iter().filter(|(channel, _)| *channel != Channel::Read);
+        let redirected = redirected.map(|(channel, arg)| (*channel == Channel::Append, arg));
+        let words = command.argv.get(1..).unwrap_or_default();
+        let added = words.iter().any(|arg| matches!(arg.text.as_str(), "-a" | "--append"));
+        let named = words.iter().filter(|arg| command.program() == "tee" && !arg.text.starts_with('-'));
+        let paths: Vec<(bool, String)> = redirected
+            .chain(named.map(|arg| (added, arg)))
+            .filter_map(|(added, arg)| {
+                Some((added, super::place::joined(command.cwd.as_deref(), &arg.text)?))
+            })
             .collect();
-        for path in paths {
-            self.written.insert(path, text.to_owned());
+        for (added, path) in paths {
+            // Where the first part may not have been written, what is added still is.
+            let content = self.written.entry(path).or_default();
+            if !added && self.unsure == 0 {
+                content.clear();
+            }
+            if content.len() + text.len() < 1 << 16 {
+                content.push_str(text);
+            } else {
+                self.flat.truncated = true;
+            }
         }
     }
 
@@ -41,7 +56,7 @@ impl Walk<'_> {
         let mut own = Vec::new();
         for assignment in assignments {
             let start = self.flat.commands.len();
-            let list = assignment.values.len() != 1;
+            let list = assignment.list;
             let args: Vec<Arg> = if list {
                 assignment.values.iter().flat_map(|word| self.expand(word)).collect()
             } else {
@@ -56,11 +71,17 @@ impl Walk<'_> {
                 if let Some(origin) = (end > start).then_some(start..end).or(earlier) {
                     self.origins.insert(assignment.name.clone(), origin);
                 }
-                self.set(&assignment.name, args, assignment.append);
+                if let Some(index) = &assignment.index {
+                    let span = args.first().map_or_else(Default::default, |arg| arg.span);
+                    self.evaluated(index, span);
+                    self.set_at(&assignment.name, index, args);
+                } else {
+                    self.set(&assignment.name, args, assignment.append);
+                }
             }
         }
         if lasting {
-            own.retain(|(name, _)| super::unwrap::runs_text(name))
+            own.retain(|(name, _)| super::unwrap::runs_text(name) || name == "PATH")
         }
         own
     }
@@ -96,9 +117,41 @@ impl Walk<'_> {
             _ if gap => Value::Computed,
             _ => Value::Known(texts),
         };
-        if self.variables.len() < 500 {
-            self.variables.insert(name.to_owned(), value);
+        if matches!(name.as_str(), "PS0" | "PS1" | "PS2" | "PS4")
+            && let Value::Known(texts) = &value
+        {
+            // A prompt is expanded when it is shown, with `set -x` before every command.
+            let prompt = texts.concat();
+            self.expand_again(&prompt, Span::default());
         }
+        if self.variables.len() < MAX_VARIABLES || self.variables.contains_key(name) {
+            self.put(name, value);
+        } else {
+            self.flat.truncated = true;
+        }
+    }
+
+    /// Sets one place of a list; a place that is not a number adds to it.
+    fn set_at(&mut self, name: &str, index: &str, args: Vec<Arg>) {
+        let name = &self.referred(name).to_owned();
+        let (Some(arg), true) = (args.first(), args.iter().all(|arg| !arg.has_gap())) else {
+            return self.put(name, Value::Computed);
+        };
+        let mut texts = match self.variables.get(name) {
+            Some(Value::Known(texts)) => texts.clone(),
+            Some(Value::Guess(text)) => vec![text.clone()],
+            Some(Value::Computed) => return self.put(name, Value::Computed),
+            Some(Value::Unset) | None => Vec::new(),
+        };
+        let at = index.trim().parse::<usize>().unwrap_or(texts.len());
+        if let Some(text) = texts.get_mut(at) {
+            *text = arg.text.clone();
+        } else if texts.len() < MAX_ITEMS {
+            texts.push(arg.text.clone());
+        } else {
+            return self.put(name, Value::Computed);
+        }
+        self.put(name, Value::Known(texts));
     }
 
     /// What a builtin changes for the commands after it.
@@ -141,16 +194,18 @@ impl Walk<'_> {
             "mapfile" | "readarray" => {
                 if let (Some(text), Some(name)) = (&command.stdin, arguments.last()) {
                     let lines = text.lines().map(str::to_owned).collect();
-                    self.variables.insert(name.text.clone(), Value::Known(lines));
+                    self.put(&name.text, Value::Known(lines));
                 }
             }
             "printf" if arguments.first().is_some_and(|arg| arg.text == "-v") => {
                 if let (Some(name), Some(text)) =
                     (arguments.get(1), output::printf(arguments.get(2..).unwrap_or_default()))
                 {
-                    self.variables.insert(name.text.clone(), Value::Guess(text));
+                    self.put(&name.text, Value::Guess(text));
                 }
             }
+            "shift" => self.shift(arguments.first()),
+            "unset" if self.unsure > 0 => {}
             "unset" => arguments.iter().for_each(|arg| drop(self.variables.remove(&arg.text))),
             "alias" => {
                 for arg in arguments {
@@ -167,7 +222,11 @@ impl Walk<'_> {
 
     /// Sets `$1`, `$2` and so on.
     pub(super) fn arguments(&mut self, texts: Vec<String>) {
-        for (at, text) in texts.iter().take(9).enumerate() {
+        if texts.len() > MAX_ARGUMENTS {
+            self.opaque(Span::default(), "there are too many arguments to keep each");
+        }
+        self.forget_arguments();
+        for (at, text) in texts.iter().take(MAX_ARGUMENTS).enumerate() {
             self.variables.insert((at + 1).to_string(), Value::Guess(text.clone()));
         }
         for all in ["@", "*"] {
@@ -175,13 +234,58 @@ impl Walk<'_> {
         }
     }
 
+    fn forget_arguments(&mut self) {
+        self.variables.retain(|name, _| !is_argument(name));
+    }
+
+    /// `$1`, `$2` and so on, to be given back after a call.
+    pub(super) fn own_arguments(&self) -> Vec<(String, Value)> {
+        let own = self.variables.iter().filter(|(name, _)| is_argument(name));
+        own.map(|(name, value)| (name.clone(), value.clone())).collect()
+    }
+
+    pub(super) fn give_back(&mut self, arguments: Vec<(String, Value)>) {
+        self.forget_arguments();
+        self.variables.extend(arguments);
+    }
+
+    /// `shift`: the first arguments are gone. Where that may not happen, nobody knows which are which.
+    fn shift(&mut self, by: Option<&Arg>) {
+        let by = by.map_or(Some(1), |arg| arg.text.parse::<usize>().ok());
+        match (self.variables.get("@").cloned(), by) {
+            (Some(Value::Known(texts)), Some(by)) => {
+                let left = texts.get(by..).map(<[String]>::to_vec).unwrap_or_default();
+                if self.unsure > 0 {
+                    // In a loop each of them may be the first.
+                    for text in left.iter().take(8) {
+                        self.beside("1", Value::Guess(text.clone()));
+                    }
+                }
+                self.arguments(left);
+            }
+            _ => self.forget_arguments(),
+        }
+    }
+
     /// `read`: the words of a line, the last name taking the rest.
     pub(super) fn read(&mut self, command: &Command, arguments: &[Arg]) {
-        let names: Vec<&Arg> = arguments.iter().filter(|arg| !arg.text.starts_with('-')).collect();
+        let names = read_names(arguments);
         let own =
             command.variables.iter().find(|(name, _)| name == "IFS").map(|(_, value)| value.text.clone());
         let separators = own.filter(|text| !text.is_empty()).unwrap_or_else(|| " \t".to_owned());
-        let line = command.stdin.as_deref().map(|text| text.lines().next().unwrap_or_default().to_owned());
+        let text = command.stdin.as_deref();
+        let line = text.map(|text| text.lines().next().unwrap_or_default().to_owned());
+        // In a loop every line comes in turn.
+        if let (Some(text), Some(name)) = (text, names.first()) {
+            for line in text.lines().skip(1).take(8) {
+                let first = line.split(|c| separators.contains(c)).next().unwrap_or_default();
+                let value = if names.len() == 1 { line } else { first };
+                self.beside(&name.text, Value::Guess(value.to_owned()));
+            }
+            if text.lines().nth(9).is_some() {
+                self.opaque(command.span, "it reads too many lines to try each");
+            }
+        }
         let mut rest = line.as_deref();
         for (at, name) in names.iter().enumerate() {
             let last = at + 1 == names.len();
@@ -194,7 +298,9 @@ impl Walk<'_> {
                     Value::Guess(word.to_owned())
                 }
             };
-            self.variables.insert(name.text.clone(), value);
+            let others = self.others.remove(&name.text).unwrap_or_default();
+            self.put(&name.text, value);
+            others.into_iter().for_each(|other| self.beside(&name.text, other));
             self.origins.insert(name.text.clone(), command.upstream.clone());
         }
     }
@@ -206,4 +312,26 @@ impl Walk<'_> {
             Some(arg) => super::place::joined(self.cwd.as_deref(), &arg.text),
         };
     }
+}
+
+/// `1`, `2` and so on, and all of them.
+fn is_argument(name: &str) -> bool {
+    matches!(name, "@" | "*") || (name != "0" && name.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The names that `read` is given, without its options and their values.
+fn read_names(arguments: &[Arg]) -> Vec<&Arg> {
+    let mut names = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(arg) = rest.next() {
+        match arg.text.strip_prefix('-') {
+            Some(letters) => {
+                if letters.ends_with(['p', 'd', 't', 'n', 'N', 'u', 'i']) {
+                    rest.next();
+                }
+            }
+            None => names.push(arg),
+        }
+    }
+    names
 }

@@ -45,7 +45,10 @@ pub(super) struct Simple {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Assignment {
     pub(super) name: String,
-    /// More than one for `NAME=(a b)`.
+    /// What stands in brackets after the name.
+    pub(super) index: Option<String>,
+    /// Whether they stand in parentheses: `NAME=(a b)`.
+    pub(super) list: bool,
     pub(super) values: Vec<Word>,
     pub(super) append: bool,
 }
@@ -68,8 +71,8 @@ pub(super) enum Piece {
     Param(Param),
     /// `$(…)` and backquotes.
     Command { body: List, quoted: bool },
-    /// `<(…)` and `>(…)`.
-    Process { body: List },
+    /// `<(…)`, and `>(…)` which reads what is written to it.
+    Process { body: List, out: bool },
     /// `$((…))`: a number, but what it substitutes runs.
     Arithmetic(Vec<Piece>),
 }

@@ -1,21 +1,30 @@
 //! Walks over a whole tree: putting here-documents in their place, counting commands.
 
-use super::simple::SLOT;
+use super::heredoc::SLOT;
 use super::syntax::{List, Node, Piece, Redirect, Word};
 use std::rc::Rc;
 
 /// Puts bodies where their operators stand, also within substitutions.
 pub(super) fn fill_bodies(list: &mut List, bodies: &[Word]) {
     if !bodies.is_empty() {
-        each_redirect(list, &mut |redirect| {
-            let slot = match redirect.target.pieces.as_slice() {
-                [Piece::Bare(text)] => text.strip_prefix(SLOT).and_then(|slot| slot.parse::<usize>().ok()),
-                _ => None,
-            };
-            if let Some(slot) = slot {
-                redirect.target = bodies.get(slot).cloned().unwrap_or_default();
-            }
-        });
+        each_redirect(list, &mut |redirect| fill(redirect, bodies));
+    }
+}
+
+/// The same in the pieces of a word.
+pub(super) fn fill_in_pieces(pieces: &mut [Piece], bodies: &[Word]) {
+    if !bodies.is_empty() {
+        each_in_pieces(pieces, &mut |redirect| fill(redirect, bodies));
+    }
+}
+
+fn fill(redirect: &mut Redirect, bodies: &[Word]) {
+    let slot = match redirect.target.pieces.as_slice() {
+        [Piece::Bare(text)] => text.strip_prefix(SLOT).and_then(|slot| slot.parse::<usize>().ok()),
+        _ => None,
+    };
+    if let Some(slot) = slot {
+        redirect.target = bodies.get(slot).cloned().unwrap_or_default();
     }
 }
 
@@ -57,7 +66,7 @@ pub(super) fn each_in_node(node: &mut Node, change: &mut impl FnMut(&mut Redirec
 pub(super) fn each_in_pieces(pieces: &mut [Piece], change: &mut impl FnMut(&mut Redirect)) {
     for piece in pieces {
         match piece {
-            Piece::Command { body, .. } | Piece::Process { body } => each_redirect(body, change),
+            Piece::Command { body, .. } | Piece::Process { body, .. } => each_redirect(body, change),
             Piece::Arithmetic(pieces) => each_in_pieces(pieces, change),
             Piece::Param(param) => each_in_pieces(&mut param.word, change),
             Piece::Bare(_) | Piece::Quoted(_) => {}
@@ -89,7 +98,7 @@ pub(super) fn count_in(node: &Node) -> usize {
 
 pub(super) fn count_pieces(pieces: &[Piece]) -> usize {
     let count_piece = |piece: &Piece| match piece {
-        Piece::Command { body, .. } | Piece::Process { body } => count(body),
+        Piece::Command { body, .. } | Piece::Process { body, .. } => count(body),
         Piece::Arithmetic(pieces) => count_pieces(pieces),
         Piece::Param(param) => count_pieces(&param.word),
         Piece::Bare(_) | Piece::Quoted(_) => 0,

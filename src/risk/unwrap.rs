@@ -92,6 +92,7 @@ impl Walk<'_> {
         }
         match program.as_str() {
             "env" | "genv" => self.split_string(command),
+            "psql" | "mysql" | "mariadb" | "sqlite3" | "sqlite" | "usql" => self.client_escapes(command),
             "ssh" | "scp" | "sftp" => self.ssh_options(command),
             "make" | "gmake" => self.makefile(command),
             _ => {}
@@ -131,7 +132,13 @@ impl Walk<'_> {
                     let inner = replaced(words, inner, command.stdin.as_deref());
                     return self.start(command, &inner, &name, flow);
                 }
-                self.start(command, inner, &name, flow);
+                match moved(&name, words) {
+                    Some(to) => {
+                        let cwd = super::place::joined(command.cwd.as_deref(), &to);
+                        self.start(&Command { cwd, ..command.clone() }, inner, &name, flow);
+                    }
+                    None => self.start(command, inner, &name, flow),
+                }
             }
             Wrapping::Text => {
                 let inner = operands(words, wrapper, &name);
@@ -153,6 +160,10 @@ impl Walk<'_> {
             Wrapping::Shell => self.shell(command, words, &wrapper.options, at),
             Wrapping::Code => self.interpreter(command, words, &wrapper.options, at),
             Wrapping::First => {
+                let files = option_values(words, &["-f", "--file"]);
+                if !files.is_empty() {
+                    return self.program_files(command, &files, at);
+                }
                 let code: Vec<(String, bool)> = match option_values(words, &["-e", "--expression"]) {
                     given if given.is_empty() || !matches!(name.as_str(), "sed" | "gsed") => {
                         operands(words, wrapper, &name)
@@ -213,17 +224,76 @@ impl Walk<'_> {
     }
 
     fn joined(&mut self, command: &Command, words: &[Arg], by: &str) {
+        let reads = matches!(by, "parallel" | "rush");
         if words.is_empty() {
-            if by == "ssh"
-                && let Some(text) = command.stdin.clone()
-            {
-                self.text_within(&text, true, command, by);
+            let at = self.flat.commands.len().saturating_sub(1);
+            if by == "ssh" || reads {
+                self.input(command, at, by);
             }
             return;
         }
-        let text: Vec<&str> = words.iter().map(|arg| arg.text.as_str()).collect();
-        let known = words.iter().all(|arg| arg.known);
-        self.text_within(&text.join(" "), known, command, by);
+        let mut texts: Vec<&str> = words.iter().map(|arg| arg.text.as_str()).collect();
+        let mut known = words.iter().all(|arg| arg.known);
+        if reads {
+            // What it reads, or what follows `:::`, is put at the end or where the braces are.
+            known = false;
+            let unknown = COMPUTED.to_string();
+            let given = command.stdin.clone().filter(|_| !texts.iter().any(|text| text.starts_with(":::")));
+            let text = texts.join(" ");
+            match given {
+                Some(given) => {
+                    for line in given.lines().take(16) {
+                        let whole = if text.contains("{}") {
+                            text.replace("{}", line)
+                        } else {
+                            format!("{text} {line}")
+                        };
+                        self.text_within(&whole, known, command, by);
+                    }
+                    return;
+                }
+                None => texts.push(&unknown),
+            }
+            return self.text_within(&texts.join(" "), known, command, by);
+        }
+        if other_grammar(by) {
+            return self.text_guessed(&texts.join(" "), command, by);
+        }
+        self.text_within(&texts.join(" "), known, command, by);
+    }
+
+    /// Programs in files: those that were written here are looked at.
+    fn program_files(&mut self, command: &Command, files: &[(String, bool)], at: usize) {
+        for (file, _) in files {
+            let path = super::place::joined(command.cwd.as_deref(), file);
+            let text = match path.and_then(|path| self.written.get(&path).cloned()) {
+                None if is_input(file) => command.stdin.clone(),
+                written => written,
+            };
+            match text {
+                Some(text) => self.code(command, &text, true, at),
+                None => self.opaque(command.span, "it runs a program that is not part of the text"),
+            }
+        }
+    }
+
+    /// Clients of databases that hand a line to the shell: `\\!`, `.shell`, `system`.
+    fn client_escapes(&mut self, command: &Command) {
+        let given = command.argv.iter().skip(1).map(|arg| arg.text.clone()).chain(command.stdin.clone());
+        let lines: Vec<String> =
+            given.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect();
+        for line in lines.iter().take(200) {
+            let escaped = line.split_once("\\!").map(|(_, text)| text);
+            let start = line.trim_start().trim_start_matches("-cmd=");
+            let named = [".shell ", ".system ", "system "].iter().find_map(|word| start.strip_prefix(word));
+            let piped = line
+                .split_once("PROGRAM '")
+                .and_then(|(_, text)| text.split_once('\''))
+                .map(|(text, _)| text);
+            for text in [escaped, named, piped].into_iter().flatten() {
+                self.text_within(text, true, command, command.program());
+            }
+        }
     }
 
     fn option_text(&mut self, name: &str, text: &str, known: bool, command: &Command) {
@@ -246,6 +316,8 @@ impl Walk<'_> {
                     None => return,
                 }
             }
+            "tar" | "bsdtar" | "gtar" => text.strip_prefix("exec=").unwrap_or(text),
+            name if other_grammar(name) => return self.text_guessed(text, command, name),
             "emacs" => return self.code(command, text, known, self.flat.commands.len().saturating_sub(1)),
             _ => text,
         };
@@ -275,7 +347,8 @@ impl Walk<'_> {
 
     /// `git -c key=value` with a value that a shell runs.
     fn git_settings(&mut self, command: &Command) {
-        let mut values = option_values(command.argv.get(1..).unwrap_or_default(), &["-c"]);
+        let mut values = option_values(command.argv.get(1..).unwrap_or_default(), &["-c", "--config"]);
+        values.extend(self.git_variables(command));
         let words: Vec<&str> = command.argv.iter().map(|arg| arg.text.as_str()).collect();
         if let Some(at) = words.iter().position(|word| *word == "config")
             && let Some([key, value]) = words.get(words.len().saturating_sub(2).max(at + 1)..)
@@ -297,6 +370,30 @@ impl Walk<'_> {
                 self.text_within(value.trim_start_matches('!'), known, command, &by);
             }
         }
+    }
+
+    /// Settings that are handed over in variables: `GIT_CONFIG_KEY_0` with `GIT_CONFIG_VALUE_0`.
+    fn git_variables(&self, command: &Command) -> Vec<(String, bool)> {
+        let own = command.variables.iter().map(|(name, arg)| (name.as_str(), arg.text.clone()));
+        let shell = self.variables.iter().filter_map(|(name, value)| match value {
+            super::expand::Value::Known(texts) => Some((name.as_str(), texts.concat())),
+            super::expand::Value::Guess(text) => Some((name.as_str(), text.clone())),
+            super::expand::Value::Computed | super::expand::Value::Unset => None,
+        });
+        let all: Vec<(&str, String)> =
+            own.chain(shell).filter(|(name, _)| name.starts_with("GIT_CONFIG_")).take(64).collect();
+        let mut settings = Vec::new();
+        for (name, key) in &all {
+            if let Some(number) = name.strip_prefix("GIT_CONFIG_KEY_") {
+                let wanted = format!("GIT_CONFIG_VALUE_{number}");
+                let value = all.iter().find(|(name, _)| *name == wanted);
+                settings.extend(value.map(|(_, value)| (format!("{key}={value}"), true)));
+            }
+            if *name == "GIT_CONFIG_PARAMETERS" {
+                settings.extend(key.split('\'').map(|part| (part.to_owned(), true)));
+            }
+        }
+        settings
     }
 
     fn variables_of(&mut self, command: &Command) {
@@ -350,7 +447,14 @@ impl Walk<'_> {
 
 /// The words of a command that xargs starts, with what it reads where `-I` says.
 fn replaced(words: &[Arg], inner: &[Arg], stdin: Option<&str>) -> Vec<Arg> {
-    let Some((mark, _)) = option_values(words, &["-I", "--replace"]).into_iter().next() else {
+    let own = words.get(..words.len() - inner.len()).unwrap_or_default();
+    let bare = own.iter().any(|arg| matches!(arg.text.as_str(), "-i" | "--replace"));
+    let attached = option_values(own, &["-I", "--replace"]).into_iter().next().map(|(mark, _)| mark);
+    let attached = attached.or_else(|| {
+        own.iter()
+            .find_map(|arg| arg.text.strip_prefix("-i").filter(|mark| !mark.is_empty()).map(str::to_owned))
+    });
+    let Some(mark) = (if bare { Some("{}".to_owned()) } else { attached }) else {
         return inner.to_vec();
     };
     let value =
@@ -398,7 +502,7 @@ fn operands<'a>(words: &'a [Arg], wrapper: &Wrapper, name: &str) -> &'a [Arg] {
         if text.starts_with('-') && text.len() > 1
             || text.starts_with('/') && text.len() == 2 && name.starts_with("cmd")
         {
-            at += if wrapper.options.contains(&text) && !name.starts_with("cmd") { 2 } else { 1 };
+            at += if takes_next(wrapper, text) && !name.starts_with("cmd") { 2 } else { 1 };
         } else if assigns && is_assignment(text) {
             at += 1;
         } else {
@@ -409,10 +513,51 @@ fn operands<'a>(words: &'a [Arg], wrapper: &Wrapper, name: &str) -> &'a [Arg] {
     // ssh takes options after the host as well.
     if wrapper.skip > 0 && matches!(name, "ssh" | "autossh" | "slogin") {
         while let Some(arg) = words.get(at).filter(|arg| arg.text.starts_with('-')) {
-            at += if wrapper.options.contains(&arg.text.as_str()) { 2 } else { 1 };
+            at += if takes_next(wrapper, &arg.text) { 2 } else { 1 };
         }
     }
     words.get(at..).unwrap_or_default()
+}
+
+/// Whether an option takes the next word: by itself, or as the last letter of a cluster. The first letter of a
+/// cluster that takes a value has the rest of it for one.
+fn takes_next(wrapper: &Wrapper, text: &str) -> bool {
+    if wrapper.options.contains(&text) {
+        return true;
+    }
+    let Some(letters) = text.strip_prefix('-').filter(|letters| !letters.starts_with('-')) else {
+        return false;
+    };
+    let takes = |letter: char| {
+        wrapper
+            .options
+            .iter()
+            .any(|option| option.strip_prefix('-').is_some_and(|own| own.chars().eq([letter])))
+    };
+    letters
+        .char_indices()
+        .find(|(_, letter)| takes(*letter))
+        .is_some_and(|(at, letter)| at + letter.len_utf8() == letters.len())
+}
+
+/// Where a wrapper's own option says that the command runs.
+fn moved(name: &str, words: &[Arg]) -> Option<String> {
+    let options: &[&str] = match name {
+        "env" | "genv" => &["-C", "--chdir"],
+        "sudo" => &["-D", "--chdir"],
+        "systemd-run" => &["--working-directory"],
+        "uv" => &["--directory"],
+        _ => return None,
+    };
+    option_values(words, options).into_iter().next().map(|(to, _)| to)
+}
+
+/// Shells whose language is another one.
+pub(super) fn other_grammar(name: &str) -> bool {
+    matches!(
+        name,
+        "pwsh" | "powershell" | "cmd" | "cmd.exe" | "fish" | "csh" | "tcsh" | "elvish" | "nu" | "xonsh"
+    )
 }
 
 fn is_assignment(text: &str) -> bool {
@@ -450,7 +595,7 @@ pub(super) fn option_values(words: &[Arg], options: &[&str]) -> Vec<(String, boo
                 && text.starts_with('-')
                 && !text.starts_with("--")
                 && text.ends_with(&option[1..])
-                && text[1..].bytes().all(|byte| byte.is_ascii_alphabetic())
+                && text[1..].bytes().all(|byte| byte.is_ascii_alphanumeric())
         });
         if (options.contains(&text) && !text.ends_with('=') && text != "+") || clustered {
             if let Some(value) = words.get(at) {

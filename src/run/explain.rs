@@ -18,6 +18,10 @@ use std::path::{Path, PathBuf};
 const MOST: usize = 20;
 /// Private inside, whatever stands there outside.
 const SCRATCH: &[&str] = &["/tmp", "/proc", "/dev", "/run", "/sys"];
+/// Of these, the one where a place of the host can be shown.
+const TMP: &str = "/tmp";
+/// The error of a name that nothing bears.
+const ENOENT: i32 = 2;
 /// The home inside, one or the other.
 const HOMES: &[&str] = &["/home/sbx", "/run/home"];
 /// Files of the system that a process sees in a version of its own.
@@ -67,10 +71,11 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Whether everything that was asked for is known, or refused changes only.
+/// Whether everything that was asked for is known, or refusals only: what was run and not refused is known only
+/// where processes are followed.
 #[must_use]
 pub fn is_traced(acts: &[Act]) -> bool {
-    acts.iter().any(|act| act.verb == Verb::Run)
+    acts.iter().any(|act| act.verb == Verb::Run && !act.is_refused())
 }
 
 /// What was asked for and is not granted, each once: what surely failed first, then what was looked for in vain.
@@ -99,8 +104,8 @@ fn judge(permit: &Permit<'_>, act: &Act) -> Option<(u8, Denial)> {
         return None;
     }
     match act.verb {
-        Verb::Read => hidden(permit, &act.path).map(|denial| (0, denial)).or_else(|| in_home(permit, act)),
-        Verb::Look => hidden(permit, &act.path).map(|denial| (1, denial)).or_else(|| in_home(permit, act)),
+        Verb::Read => not_seen(permit, act).map(|denial| (0, denial)).or_else(|| in_home(permit, act)),
+        Verb::Look => not_seen(permit, act).map(|denial| (1, denial)).or_else(|| in_home(permit, act)),
         Verb::Run => not_run(permit, act).map(|denial| (0, denial)),
         Verb::Write => changed(permit, Capability::FsWrite, act).map(|denial| (0, denial)),
         Verb::Remove => changed(permit, Capability::FsDelete, act).map(|denial| (0, denial)),
@@ -114,10 +119,16 @@ fn ask(permit: &Permit<'_>, capability: Capability, asked: &Path, target: PathBu
     decide(permit.policy(), &request).denial().cloned()
 }
 
+/// What was looked for and not seen; also what is behind private scratch, which has a `/tmp` of its own.
+fn not_seen(permit: &Permit<'_>, act: &Act) -> Option<Denial> {
+    let covered = act.error == ENOENT && within(&act.path, Path::new(TMP)) && act.path != Path::new(TMP);
+    if covered || !is_scratch(permit, &act.path) { hidden(permit, &act.path) } else { None }
+}
+
 /// A file that is there and was not seen. Programs look for many files that do not exist.
 fn hidden(permit: &Permit<'_>, path: &Path) -> Option<Denial> {
     let target = resolve(path).unwrap_or_else(|_| path.to_path_buf());
-    let seen = is_scratch(permit, path) || is_in_view(permit, path) || is_in_view(permit, &target);
+    let seen = is_in_view(permit, path) || is_in_view(permit, &target);
     if seen || std::fs::symlink_metadata(&target).is_err() {
         return None;
     }

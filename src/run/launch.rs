@@ -317,6 +317,7 @@ pub fn outcome_json(outcome: &Outcome) -> Value {
         "backend": outcome.enforcement.backend.name(),
         "guarantees": outcome.enforcement.given.iter().map(|given| given.name()).collect::<Vec<_>>(),
         "missing": outcome.enforcement.missing().map(|missing| missing.name()).collect::<Vec<_>>(),
+        "reached": outcome.reached.iter().map(|limit| limit.name()).collect::<Vec<_>>(),
     });
     match &outcome.end {
         End::Exited(code) => body["exit"] = json!(code),

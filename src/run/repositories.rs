@@ -111,7 +111,7 @@ fn is_harmless(key: &str) -> bool {
     let inert = |known: &str| {
         known.replace(".*.", ".") == key || known.strip_suffix('*').is_some_and(|s| key.starts_with(s))
     };
-    ["submodule.url", "submodule.active"].contains(&key) || inert_git_keys().any(inert)
+    key != "core.worktree" && inert_git_keys().any(inert)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Pure. Answers for names only; what a call does with its arguments is for [`decide`](crate::decide).
 //! Invariant: the same call gets the same answer every time, and nothing here can widen anything.
 
-use crate::capability::{NameCase, ToolPattern};
+use crate::capability::{NameCase, ToolPattern, likened};
 use crate::decide::{Denial, DenialCode};
 use crate::manifest::Mcp;
 use serde_json::{Value, json};
@@ -33,12 +33,6 @@ impl Allowlist {
         self.patterns.is_some()
     }
 
-    /// Whether names that differ by case are the same.
-    #[must_use]
-    pub const fn case(&self) -> NameCase {
-        self.case
-    }
-
     /// The entries as written.
     #[must_use]
     pub fn entries(&self) -> Vec<String> {
@@ -48,8 +42,10 @@ impl Allowlist {
     /// The argument that names a tool's action, if its calls have actions.
     #[must_use]
     pub fn action_argument(&self, tool: &str) -> Option<&str> {
-        let of = |(name, _): &&(String, String)| self.case.same(name, tool);
-        self.actions.iter().find(of).map(|(_, argument)| argument.as_str())
+        let exact = self.actions.iter().find(|(name, _)| name == tool);
+        // An action only narrows, so whatever a server could take for the tool has its actions.
+        let alike = || self.actions.iter().find(|(name, _)| likened(name) == likened(tool));
+        exact.or_else(alike).map(|(_, argument)| argument.as_str())
     }
 
     /// Whether a call may be made.

@@ -50,6 +50,12 @@ codes! {
         FsList "fs.list" "lists a directory",
         FsWrite "fs.write" "writes a file",
         FsDelete "fs.delete" "deletes a file",
+        NetGet "net.get" "fetches a URL",
+        NetPost "net.post" "sends to a URL",
+        NetPut "net.put" "replaces what a URL names",
+        NetDelete "net.delete" "deletes what a URL names",
+        RecordsRead "records.read" "reads a record",
+        RecordsDelete "records.delete" "deletes a record",
     }
 }
 
@@ -67,7 +73,19 @@ impl Api {
             Self::FsRead | Self::FsList => Capability::FsRead,
             Self::FsWrite => Capability::FsWrite,
             Self::FsDelete => Capability::FsDelete,
+            Self::NetGet => Capability::NetGet,
+            Self::NetPost => Capability::NetPost,
+            Self::NetPut => Capability::NetPut,
+            Self::NetDelete => Capability::NetDelete,
+            Self::RecordsRead => Capability::RecordsRead,
+            Self::RecordsDelete => Capability::RecordsDelete,
         }
+    }
+
+    /// Whether it goes over the network.
+    #[must_use]
+    pub const fn reaches_out(self) -> bool {
+        matches!(self, Self::NetGet | Self::NetPost | Self::NetPut | Self::NetDelete)
     }
 
     /// The values it takes.
@@ -76,6 +94,9 @@ impl Api {
         match self {
             Self::FsRead | Self::FsList | Self::FsDelete => &["path"],
             Self::FsWrite => &["path", "content"],
+            Self::NetGet | Self::NetDelete => &["url"],
+            Self::NetPost | Self::NetPut => &["url", "body"],
+            Self::RecordsRead | Self::RecordsDelete => &["id"],
         }
     }
 }

@@ -230,7 +230,18 @@ impl<'a> Fields<'a> {
         if let Some(line) = run.text() {
             return self.shell("run", line, run.span);
         }
-        let words = self.texts("run")?;
+        let Some(items) = run.list() else {
+            let message = format!("`run` is a shell line or a list of strings, not {}", run.describe());
+            self.faults.push(Fault::new(ToolCode::MissingRun, "run", run.span, message));
+            return None;
+        };
+        let words: Option<Vec<(&str, Span)>> =
+            items.iter().map(|item| Some((item.text()?, item.span))).collect();
+        let Some(words) = words else {
+            let message = "every word of `run` is a string";
+            self.faults.push(Fault::new(ToolCode::MissingRun, "run", run.span, message));
+            return None;
+        };
         match words.split_first() {
             Some(((binary, span), args)) if !binary.trim().is_empty() => {
                 self.template("run", (binary, *span), args, Syntax::Dollar)

@@ -45,10 +45,20 @@ impl Tool {
             }
             Action::Free { binary, .. } => vec![exec(ScopeKey::Cmds, vec![binary.clone()])],
             Action::Shell(_) => vec![Spec { capability: Capability::ProcEval, scope: Scope::bare() }],
-            Action::Internal(api) => vec![Spec { capability: api.capability(), scope: Scope::bare() }],
+            Action::Internal(api) => {
+                let scope = match &self.net {
+                    Net::Hosts(hosts) if api.reaches_out() => {
+                        Scope::bare().with_list(ScopeKey::Hosts, hosts.iter().map(String::as_str))
+                    }
+                    Net::None | Net::Hosts(_) | Net::Verbs(_) => Scope::bare(),
+                };
+                vec![Spec { capability: api.capability(), scope }]
+            }
         };
         match &self.net {
             Net::None => {}
+            // Its one verb, to these hosts, is said already.
+            Net::Hosts(_) if matches!(self.action, Action::Internal(api) if api.reaches_out()) => {}
             Net::Hosts(hosts) => needs.push(Spec {
                 capability: Capability::NetGet,
                 scope: Scope::bare().with_list(ScopeKey::Hosts, hosts.iter().map(String::as_str)),

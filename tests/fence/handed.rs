@@ -98,7 +98,7 @@ fn the_callers_input_cannot_be_forged() {
         let bench = Bench::new("forged");
         bench.open_record("");
         let line = format!(
-            "printf 'a\\nb\\n' | while read -r f; do echo got $f; \
+            "printf 'a\\nb\\n' | while read -r f && [ ${{n:=0}} -lt 4 ]; do n=$((n + 1)); echo got $f; \
              SBX exec --agent agent.yml --backend {backend} {accepted} -- sh -c 'echo FORGED > /proc/self/fd/0; \
              echo out > /dev/stdout; echo err > /dev/stderr'; done"
         );

@@ -11,6 +11,7 @@ const { StdioClientTransport } = await load("@modelcontextprotocol/client/stdio"
 const [calls, command, ...args] = process.argv.slice(2);
 const client = new Client({ name: "test", version: "1" });
 await client.connect(new StdioClientTransport({ command, args, env: { ...process.env }, stderr: "inherit" }));
+const server = { info: client.getServerVersion(), capabilities: client.getServerCapabilities(), instructions: client.getInstructions() };
 const tools = [];
 let cursor;
 do {
@@ -27,4 +28,4 @@ for (const [name, args] of JSON.parse(calls)) {
   }
 }
 await client.close();
-console.log(JSON.stringify({ tools, results }));
+console.log(JSON.stringify({ server, tools, results }));

@@ -16,6 +16,7 @@ async def main():
     calls = json.loads(sys.argv[1])
     server = StdioServerParameters(command=sys.argv[2], args=sys.argv[3:], env=dict(os.environ))
     async with Client(server) as client:
+        server = {"info": plain(client.server_info), "capabilities": plain(client.server_capabilities), "instructions": client.instructions}
         tools, cursor = [], None
         while True:
             page = await client.list_tools(cursor=cursor)
@@ -29,7 +30,7 @@ async def main():
                 results.append(plain(await client.call_tool(name, arguments)))
             except Exception as error:  # what the user of the SDK would see
                 results.append({"exception": str(error)})
-    print(json.dumps({"tools": tools, "results": results}))
+    print(json.dumps({"server": server, "tools": tools, "results": results}))
 
 
 asyncio.run(main())

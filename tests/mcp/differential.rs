@@ -5,15 +5,13 @@
 //! each with every idea of where a line ends.
 
 use crate::gate::gate;
-use crate::readers::runs_denied;
+use crate::readers::{RULES, runs_denied};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use sbx::mcp::Passage;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
-
-const RULES: &str = "  allowed_tools: [good]\n";
 
 /// Parts that lines are made of; joined without regard for sense.
 const PARTS: &[&str] = &[
@@ -47,6 +45,19 @@ const PARTS: &[&str] = &[
     "\"params\":{\"name\":\"good\",\"name\":\"evil\"}",
     "\"params\":{\"name\":\"good\",\"NAME\":\"evil\"}",
     "\"param\u{17f}\":{\"name\":\"evil\"}",
+    "\"__proto__\":{\"name\":\"evil\"}",
+    "\"__pr\\u006fto__\":{\"method\":\"tools/call\",\"params\":{\"name\":\"evil\"}}",
+    "\"arguments\":{\"do\":\"evil\"}",
+    "\"arguments\":{\"path\":\"/etc/evil\"}",
+    "\"do\":\"evil\"",
+    "\"DO\":\"evil\"",
+    "\"do\\u0000\":\"evil\"",
+    "\"path\":\"/etc/evil\"",
+    "\"Path\":\"/etc/evil\"",
+    "\"__proto__\":{\"path\":\"/etc/evil\",\"do\":\"evil\"}",
+    "\"name\":\"act\"",
+    "\"name\":\"Good \"",
+    "\"name\":\"act\\u0000\"",
     "\"x\":1",
     "/*",
     "*/",
@@ -62,6 +73,8 @@ const PARTS: &[&str] = &[
 fn lines() -> impl Strategy<Value = String> {
     let starts = prop::sample::select(vec![
         r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"good","arguments":{"a":"b"}}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"act","arguments":{"a":"b","do":"good"}}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{"a":"b","path":"/w/a"},"name":"good"}}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":{"text":"x"}}"#,
         r#"{"jsonrpc":"2.0","method":"notifications/x","params":{"text":"x"}}"#,
         r#"{"jsonrpc":"2.0","id":1,"result":{"text":"x"}}"#,
@@ -92,7 +105,9 @@ import json, sys
 def evil(v):
     if isinstance(v, list): return any(evil(x) for x in v)
     p = v.get("params") if isinstance(v, dict) else None
-    return isinstance(p, dict) and v.get("method") == "tools/call" and p.get("name") == "evil"
+    if not isinstance(p, dict) or v.get("method") != "tools/call": return False
+    a = p.get("arguments"); a = a if isinstance(a, dict) else {}; n = p.get("name"); n = n.strip().lower() if isinstance(n, str) else n
+    return n == "evil" or (n == "act" and a.get("do") == "evil") or (n == "good" and a.get("path") == "/etc/evil")
 for line in sys.stdin:
     text = json.loads(line); bad = False
     for piece in [text] + text.splitlines() + text.split("\r"):
@@ -103,7 +118,14 @@ for line in sys.stdin:
     print("evil" if bad else "fine", flush=True)
 "#;
 const NODE: &str = r#"
-const evil = (v) => Array.isArray(v) ? v.some(evil) : !!v && typeof v === "object" && v.method === "tools/call" && !!v.params && v.params.name === "evil";
+const name = (n) => typeof n === "string" ? n.trim().toLowerCase() : n;
+const denied = (v) => v.method === "tools/call" && !!v.params && (name(v.params.name) === "evil"
+  || (name(v.params.name) === "act" && !!v.params.arguments && v.params.arguments.do === "evil")
+  || (name(v.params.name) === "good" && !!v.params.arguments && v.params.arguments.path === "/etc/evil"));
+// As servers do that copy what they were sent: what is assigned to __proto__ is a prototype then.
+const copied = (v) => !v || typeof v !== "object" || Array.isArray(v) ? v
+  : Object.keys(v).reduce((copy, key) => { copy[key] = copied(v[key]); return copy; }, {});
+const evil = (v) => Array.isArray(v) ? v.some(evil) : !!v && typeof v === "object" && (denied(v) || denied(copied(v)));
 require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
   const text = JSON.parse(line); let bad = false;
   for (const piece of [text, ...text.split(/\r?\n|\r(?!\n)|\u2028|\u2029/)])
@@ -167,6 +189,9 @@ fn the_readers_would_notice() {
         r#"{"method":"ping","method":"tools/call","params":{"name":"evil"}}"#,
         r#"{"METHOD":"tools/call","params":{"name":"evil"}}"#,
         r#"[{"method":"tools/call","params":{"name":"evil"}}]"#,
+        r#"{"method":"tools/call","params":{"__proto__":{"name":"evil"}}}"#,
+        r#"{"method":"tools/call","params":{"name":"act","arguments":{"do":"good","DO":"evil"}}}"#,
+        r#"{"method":"tools/call","params":{"name":"Good ","arguments":{"path":"/etc/evil"}}}"#,
         "{\"x\":\"\u{2028}{\"method\":\"tools/call\",\"params\":{\"name\":\"evil\"}}\u{2028}\"}",
     ];
     for text in evil {
@@ -179,8 +204,19 @@ fn the_readers_would_notice() {
 fn no_reader_takes_what_passes_for_a_denied_call() {
     let mut foreign = [Foreign::start("python3", &["-c", PYTHON]), Foreign::start("node", &["-e", NODE])];
     for reader in &mut foreign {
-        assert!(reader.runs_evil(r#"{"method":"ping","method":"tools/call","params":{"name":"evil"}}"#));
+        for text in [
+            r#"{"method":"ping","method":"tools/call","params":{"name":"evil"}}"#,
+            r#"{"method":"tools/call","params":{"name":" ACT","arguments":{"do":"evil"}}}"#,
+            r#"{"method":"tools/call","params":{"name":"good","arguments":{"path":"/etc/evil"}}}"#,
+        ] {
+            assert!(reader.runs_evil(text), "{text}");
+        }
+        assert!(
+            !reader.runs_evil(r#"{"method":"tools/call","params":{"name":"act","arguments":{"do":"good"}}}"#)
+        );
     }
+    let node = &mut foreign[1];
+    assert!(node.runs_evil(r#"{"method":"tools/call","params":{"__proto__":{"name":"evil"}}}"#));
     let (mut through, mut stopped) = (0, 0);
     let mut runner =
         TestRunner::new(Config { cases: 20_000, failure_persistence: None, ..Config::default() });

@@ -3,9 +3,12 @@
 use sbx::audit::{Event, Sink};
 use sbx::capability::Spec;
 use sbx::manifest::Mcp;
-use sbx::mcp::{Gate, Passage, Rules, Teller};
+use sbx::mcp::{Gate, LockFile, Origin, Passage, Pinned, Pins, Rules, Teller, Watch};
+use sbx::run::Setting;
 use sbx::{Facts, Manifest, Policy, Source};
 use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Keeps what it is told.
@@ -34,13 +37,41 @@ fn section(text: &str) -> Mcp {
     manifest.unwrap_or_else(|| unreachable!("{problems:?}")).sections().mcp.clone().expect("a section")
 }
 
-/// A gate for an agent that may read below `/w`.
-pub(crate) fn gate(section_text: &str) -> (Gate, Arc<Kept>) {
+/// Rules for an agent that may read below `/w`.
+fn rules(section_text: &str) -> Rules {
     let specs = [Spec::parse("fs.read{in=/w}").unwrap()];
     let policy = Policy::from_specs("me", &specs, &Facts::new("/home/u")).unwrap();
+    Rules::of(policy, &section(section_text), "/w")
+}
+
+/// A gate with such rules.
+pub(crate) fn gate(section_text: &str) -> (Gate, Arc<Kept>) {
     let kept = Arc::new(Kept::default());
-    let rules = Rules::of(policy, &section(section_text), "/w");
-    (Gate::new(rules, "server", kept.clone(), kept.clone()), kept)
+    (Gate::new(rules(section_text), "server", kept.clone(), kept.clone()), kept)
+}
+
+/// The same with pins, of these tools or of none yet.
+fn pinned(section_text: &str, file: &Path, tools: Option<&[&str]>) -> Rules {
+    let pins = tools.map(|tools| Pins {
+        tools: tools.iter().map(|name| ((*name).to_owned(), tool(name))).collect(),
+        ..Pins::default()
+    });
+    let mut rules = rules(section_text);
+    rules.pins = Some(Pinned { file: file.to_owned(), pins });
+    rules
+}
+
+fn tool(name: &str) -> Value {
+    json!({ "name": name, "inputSchema": {} })
+}
+
+/// Lets a page of tools go through the gate.
+fn list(gate: &Gate, id: u32, cursor: Option<&str>, tools: &[&str], next: Option<&str>) {
+    let ask = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/list", "params": { "cursor": cursor } });
+    assert_eq!(gate.from_client(ask.to_string().as_bytes()), Passage::AsIs);
+    let tools: Vec<Value> = tools.iter().map(|name| tool(name)).collect();
+    let answer = json!({ "jsonrpc": "2.0", "id": id, "result": { "tools": tools, "nextCursor": next } });
+    assert!(matches!(gate.from_server(answer.to_string().as_bytes()), Passage::Instead(_)));
 }
 
 const LIST: &str =
@@ -256,7 +287,7 @@ fn what_was_refused_meanwhile_is_on_the_result() {
         gate.from_client(call(4, "read", &json!({ "path": "/w/a" })).as_bytes()),
         Passage::Instead(_)
     ));
-    let calls = gate.note_refusal(&json!({ "host": "b.example" }));
+    let calls = gate.note_refusal(&json!({ "host": "b.example" }), false);
     assert_eq!(calls, [json!({ "id": "4", "tool": "read" })]);
     let answer = br#"{"result":{"content":[],"_meta":{"a":1.0}},"jsonrpc":"2.0","id":4}"#;
     let wanted = r#"{"jsonrpc":"2.0","id":4,"result":{"content":[],"_meta":{"a":1.0,"sbx/refused":[{"host":"b.example"}]}}}"#;
@@ -266,4 +297,180 @@ fn what_was_refused_meanwhile_is_on_the_result() {
     gate.settle();
     let events = kept.events.lock().unwrap();
     assert_eq!(events.last().unwrap().body["refused"], json!([{ "host": "b.example" }]));
+}
+
+#[test]
+fn no_call_is_judged_by_half_of_two_rules() {
+    // Each of the two denies the call: one does not list the tool, the other has not pinned it.
+    let file = std::env::temp_dir().join("sbx-never-written.json");
+    let unlisted = || pinned("  allowed_tools: [other]\n", &file, Some(&["read", "other"]));
+    let unpinned = || pinned("  allowed_tools: [read]\n", &file, Some(&["other"]));
+    let kept = Arc::new(Kept::default());
+    let gate = Gate::new(unlisted(), "server", kept.clone(), kept);
+    list(&gate, 1, None, &["read", "other"], None);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                gate.swap(unpinned());
+                gate.swap(unlisted());
+            }
+        });
+        let line = call(2, "read", &json!({}));
+        let through = (0..20_000).find(|_| !matches!(gate.from_client(line.as_bytes()), Passage::Back(_)));
+        done.store(true, Ordering::Relaxed);
+        assert_eq!(through, None);
+    });
+}
+
+#[test]
+fn what_is_seen_first_is_pinned_whole_and_with_its_version() {
+    let dir = std::env::temp_dir().join(format!("sbx-first-sight-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let file = dir.join("pins.json");
+    let kept = Arc::new(Kept::default());
+    let package = ("@t/tiny".to_owned(), "1.2.3".to_owned());
+    let gate = Gate::new(pinned("  allowed_tools: ['*']\n", &file, None), "server", kept.clone(), kept)
+        .running(Some(package.clone()));
+    list(&gate, 1, None, &["read"], Some("2"));
+    // Rules that change between two pages do not make the first page forgotten.
+    gate.swap(pinned("  allowed_tools: ['*']\n  case: exact\n", &file, None));
+    list(&gate, 2, Some("2"), &["other"], None);
+    let lock = LockFile::parse(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let pins = lock.server("server").unwrap();
+    assert_eq!(pins.package, Some(package));
+    assert_eq!(pins.tools.keys().collect::<Vec<_>>(), ["other", "read"]);
+    for (id, name) in [(3, "read"), (4, "other")] {
+        assert!(
+            matches!(gate.from_client(call(id, name, &json!({})).as_bytes()), Passage::Instead(_)),
+            "{name}"
+        );
+    }
+    // A lock file that says nothing of the server any more is no way to have other tools taken.
+    gate.swap(pinned("  allowed_tools: ['*']\n", &file, None));
+    list(&gate, 5, None, &["read", "new"], None);
+    assert_eq!(code(&gate.from_client(call(6, "new", &json!({})).as_bytes())), "tool_not_allowed");
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn methods_and_tools_are_not_disguised() {
+    let (gate, _) = gate(
+        "  allowed_tools: ['*']\n  case: exact\n  actions: {act: do}\n  arguments: {seek: {path: fs.read}}\n",
+    );
+    for method in
+        ["Tools/List", " tools/list", "tools/list\u{0}x", "tools/li\u{17f}t", "tools/call\t", "Initialize"]
+    {
+        let line = json!({ "jsonrpc": "2.0", "id": 1, "method": method }).to_string();
+        assert_eq!(code(&gate.from_client(line.as_bytes())), "-32600", "{method:?}");
+    }
+    let line = json!({ "jsonrpc": "2.0", "method": "Notifications/Cancelled" }).to_string();
+    assert_eq!(code(&gate.from_client(line.as_bytes())), "-32600");
+    for name in ["seek\u{0}", " seek", "seek\n", "\u{feff}seek", "read\u{0}seek"] {
+        let line = call(1, name, &json!({ "path": "/w/a" }));
+        assert_eq!(code(&gate.from_client(line.as_bytes())), "invalid_params", "{name:?}");
+    }
+    // Rules speak of whatever some server could take for their tool.
+    for name in ["SEEK", "see\u{212a}", "\u{17f}eek"] {
+        let line = call(1, name, &json!({ "path": "/etc/passwd" }));
+        assert_eq!(code(&gate.from_client(line.as_bytes())), "scope_violation", "{name:?}");
+    }
+    assert_eq!(code(&gate.from_client(call(1, "ACT", &json!({ "do": 7 })).as_bytes())), "invalid_params");
+    let proto = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"seek","arguments":{"__proto__":{"path":"/etc"}}}}"#;
+    assert_eq!(code(&gate.from_client(proto.as_bytes())), "-32600");
+}
+
+#[test]
+fn nothing_is_said_where_nothing_is_meant() {
+    let (gate, _) = gate(LIST);
+    for line in [
+        r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":null}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/x","params":null}"#,
+    ] {
+        assert_eq!(gate.from_client(line.as_bytes()), Passage::AsIs);
+    }
+    let line = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":null}"#;
+    assert_eq!(gate.from_server(line.as_bytes()), Passage::AsIs);
+    let ask = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"cursor":null}}"#;
+    assert_eq!(gate.from_client(ask.as_bytes()), Passage::AsIs);
+    let answer = r#"{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}"#;
+    let Passage::Instead(page) = gate.from_server(answer.as_bytes()) else { unreachable!() };
+    assert!(page.contains("get_policy"), "no cursor is the first page: {page}");
+}
+
+#[test]
+fn every_refusal_is_recorded_and_nothing_is_allowed_that_is_refused() {
+    let (gate, kept) = gate(LIST);
+    for line in [
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":["read"]}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":{}}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"read","arguments":[]}}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":null}"#,
+    ] {
+        assert_eq!(code(&gate.from_client(line.as_bytes())), "-32602", "{line}");
+        let events = std::mem::take(&mut *kept.events.lock().unwrap());
+        assert_eq!(events.len(), 1, "{line}");
+        assert_eq!((&events[0].body["decision"], &events[0].body["call"]), (&json!("deny"), &json!("1")));
+    }
+    let line = call(5, "read", &json!({ "path": "/w/a" }));
+    assert!(matches!(gate.from_client(line.as_bytes()), Passage::Instead(_)));
+    assert_eq!(code(&gate.from_client(line.as_bytes())), "-32600", "the same identifier again");
+    let events = kept.events.lock().unwrap();
+    let decisions: Vec<&Value> = events.iter().map(|event| &event.body["decision"]).collect();
+    assert_eq!(decisions, [&json!("allow"), &json!("deny")]);
+}
+
+#[test]
+fn a_flood_of_garbage_is_counted_and_not_told_line_by_line() {
+    let (gate, kept) = gate(LIST);
+    for _ in 0..5_000 {
+        assert!(matches!(gate.from_client(b"not json"), Passage::Back(_)));
+        assert_eq!(gate.from_server(b"a banner"), Passage::Dropped);
+    }
+    let (events, lines) = (kept.events.lock().unwrap().len(), kept.lines.lock().unwrap().len());
+    assert!((100..2_000).contains(&events) && lines < 2_000, "{events} events and {lines} lines");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    gate.from_client(b"not json");
+    let events = kept.events.lock().unwrap();
+    let left_out = |event: &Event| event.body.get("left_out_before").and_then(Value::as_u64).unwrap_or(0);
+    let counted: u64 = events.iter().map(|event| 1 + left_out(event)).sum();
+    assert_eq!(counted, 10_001, "what is not told is counted");
+}
+
+#[test]
+fn what_is_heard_late_belongs_to_the_call_that_just_ended() {
+    let (gate, kept) = gate(LIST);
+    gate.from_client(call(4, "read", &json!({ "path": "/w/a" })).as_bytes());
+    gate.from_server(br#"{"jsonrpc":"2.0","id":4,"result":{"content":[]}}"#);
+    assert_eq!(gate.note_refusal(&json!({ "host": "b.example" }), false), [json!(null); 0]);
+    assert_eq!(gate.note_refusal(&json!({ "path": "/etc" }), true), [json!({ "id": "4", "tool": "read" })]);
+    gate.settle();
+    assert_eq!(kept.events.lock().unwrap().last().unwrap().body["refused"], json!([{ "path": "/etc" }]));
+}
+
+#[test]
+fn a_change_during_the_start_is_not_missed() {
+    let dir = std::env::temp_dir().join(format!("sbx-start-{}", std::process::id()));
+    let file = dir.join("agents/tester.yml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "id: tester\nmcp: {allowed_tools: ['*']}\n").unwrap();
+    let origin = Origin {
+        setting: Setting::with_facts(Facts::new("/home/u").config_dir(&dir)).unwrap(),
+        agent: "tester".to_owned(),
+        allowlist: None,
+        pins: None,
+        preset: None,
+        server: "server".to_owned(),
+        known_as: Vec::new(),
+        cwd: "/w".into(),
+    };
+    let (rules, mut watch) = Watch::load(origin).unwrap();
+    // The server is being started meanwhile.
+    std::fs::write(&file, "id: tester\nmcp: {allowed_tools: []}\n").unwrap();
+    let kept = Arc::new(Kept::default());
+    let gate = Gate::new(rules, "server", kept.clone(), kept.clone());
+    assert!(!watch.look(&gate, kept.as_ref()), "it must stand still first");
+    assert!(watch.look(&gate, kept.as_ref()));
+    assert_eq!(code(&gate.from_client(call(1, "read", &json!({})).as_bytes())), "tool_not_allowed");
+    std::fs::remove_dir_all(dir).unwrap();
 }

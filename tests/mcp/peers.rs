@@ -3,8 +3,11 @@
 use crate::server::peers;
 use crate::support::{TestEnv, source_dir};
 use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// A server, the calls that are tried on it, and what an agent needs to run it.
 struct Case {
@@ -17,6 +20,37 @@ struct Case {
 fn node(peers: &Path, package: &str) -> Vec<String> {
     let file = peers.join(format!("npm/node_modules/@modelcontextprotocol/{package}/dist/index.js"));
     vec!["node".to_owned(), file.display().to_string()]
+}
+
+/// A page on this machine for servers that fetch.
+fn origin() -> SocketAddr {
+    static ORIGIN: OnceLock<SocketAddr> = OnceLock::new();
+    *ORIGIN.get_or_init(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let mut first = String::new();
+                let mut lines = BufReader::new(&stream);
+                let _ = lines.read_line(&mut first);
+                let mut rest = String::new();
+                while lines.read_line(&mut rest).is_ok_and(|length| length > 2) {
+                    rest.clear();
+                }
+                let (status, body) = match first.split(' ').nth(1) {
+                    Some("/page") => ("200 OK", "a page of this machine"),
+                    _ => ("404 Not Found", "nothing"),
+                };
+                let head = "Content-Type: text/plain\r\nConnection: close";
+                let _ = write!(
+                    stream,
+                    "HTTP/1.1 {status}\r\n{head}\r\nContent-Length: {}\r\n\r\n{body}",
+                    body.len()
+                );
+            }
+        });
+        address
+    })
 }
 
 fn cases(peers: &Path, env: &TestEnv) -> Vec<Case> {
@@ -70,7 +104,15 @@ fn cases(peers: &Path, env: &TestEnv) -> Vec<Case> {
             calls: json!([["git_log", { "repo_path": project }], ["git_status", { "repo_path": project }]]),
             record: grants.clone(),
         },
-        Case { name: "fetch", command: vec![python("mcp-server-fetch")], calls: json!([]), record: grants },
+        Case {
+            name: "fetch",
+            command: vec![python("mcp-server-fetch")],
+            calls: json!([
+                ["fetch", { "url": format!("http://{}/page", origin()) }],
+                ["fetch", { "url": format!("http://{}/missing", origin()), "raw": true }],
+            ]),
+            record: format!("{grants}  - net.get: {{hosts: [\"{}\"]}}\n", origin()),
+        },
     ]
 }
 
@@ -165,6 +207,12 @@ fn same_through_the_wrap(name: &str) {
         let through = run(&env, &peers, client, &case.calls, &wrapped(&case.command, &["--preset", "none"]));
         let names = |seen: &Value| seen["tools"].as_array().map_or(0, Vec::len);
         assert_eq!(names(&through), names(&direct) + 1, "{name} by {client}: all tools, and the policy");
+        assert!(direct["server"]["info"]["name"].is_string(), "{name} by {client}: {direct}");
+        let done = |result: &Value| result["isError"] != true && result.get("exception").is_none();
+        assert!(
+            direct["results"].as_array().is_some_and(|all| all.iter().any(done)),
+            "{name} by {client}: {direct}"
+        );
         assert_eq!(settled(through), settled(direct), "{name} by {client}");
     }
 }
@@ -212,15 +260,39 @@ fn real_clients_see_denials_as_results() {
 }
 
 #[test]
+fn the_map_for_git_asks_before_the_server_does() {
+    let Some(peers) = peers() else { return };
+    let (env, case) = prepared(&peers, "git");
+    let project = env.project().display().to_string();
+    let calls = json!([
+        ["git_log", { "repo_path": project }],
+        ["git_log", { "repo_path": "/" }],
+        ["git_add", { "repo_path": project, "files": ["a.txt"] }],
+    ]);
+    let seen = run(&env, &peers, "python", &calls, &wrapped(&case.command, &[]));
+    let text = |at: usize| seen["results"][at]["content"][0]["text"].as_str().unwrap_or_default().to_owned();
+    assert!(text(0).contains("first"), "{seen}");
+    assert!(text(1).contains("scope_violation") && text(2).contains("capability_absent"), "{seen}");
+    // Every tool of the server that names a repository is in the map.
+    let tools = seen["tools"].as_array().unwrap();
+    let rules = run(&env, &peers, "python", &json!([["get_policy", {}]]), &wrapped(&case.command, &[]));
+    let rules = rules["results"][0]["structuredContent"]["argument_rules"].to_string();
+    for tool in tools.iter().filter(|tool| tool["inputSchema"]["properties"].get("repo_path").is_some()) {
+        assert!(rules.contains(&format!("\"tool\":{}", tool["name"])), "{} is not in the map", tool["name"]);
+    }
+}
+
+#[test]
 fn fetching_needs_a_grant() {
     let Some(peers) = peers() else { return };
     let (env, case) = prepared(&peers, "fetch");
     let calls = json!([["fetch", { "url": "https://a.example/" }]]);
     let seen = run(&env, &peers, "python", &calls, &wrapped(&case.command, &[]));
-    assert!(
-        seen["results"][0]["content"][0]["text"].as_str().unwrap().contains("capability_absent"),
-        "{seen}"
-    );
+    assert!(seen["results"][0]["content"][0]["text"].as_str().unwrap().contains("scope_violation"), "{seen}");
+    // Without the map it is the gateway that refuses it, and the result says so.
+    let seen = run(&env, &peers, "python", &calls, &wrapped(&case.command, &["--preset", "none"]));
+    let result = &seen["results"][0];
+    assert!(result["_meta"]["sbx/refused"].to_string().contains("a.example"), "{seen}");
 }
 
 #[test]

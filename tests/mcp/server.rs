@@ -52,6 +52,10 @@ for line in sys.stdin:
         if a.get("write"):
             try: open(a["write"], "w").close()
             except OSError as e: text = str(e)
+        if a.get("fetch"):
+            import urllib.request
+            try: urllib.request.urlopen(a["fetch"], timeout=10).read()
+            except OSError as e: text = str(e)
         if a.get("sleep"): time.sleep(a["sleep"])
         send({"jsonrpc": "2.0", "id": i, "result": {"content": [{"type": "text", "text": text}]}})
     else: send({"jsonrpc": "2.0", "id": i, "error": {"code": -32601, "message": "no " + str(method)}})

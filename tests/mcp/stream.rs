@@ -352,10 +352,13 @@ fn what_the_kernel_refuses_belongs_to_the_call_it_was_refused_to() {
     talk.ask("initialize", json!({ "protocolVersion": "2025-11-25", "capabilities": {} }));
     // The server takes its time, so that what was refused is known before its answer.
     let call = |write: &str| json!({ "name": "echo", "arguments": { "write": write, "sleep": 0.5 } });
-    let refused = talk.ask("tools/call", call(".git/hooks/post-merge"));
-    let told = &refused["result"]["_meta"]["sbx/refused"][0];
-    assert_eq!(told["denial"]["code"], "scope_violation", "{refused}");
-    assert!(told.to_string().contains("post-merge"), "{told}");
+    // The same again is told again: it belongs to another call.
+    for _ in 0..2 {
+        let refused = talk.ask("tools/call", call(".git/hooks/post-merge"));
+        let told = &refused["result"]["_meta"]["sbx/refused"][0];
+        assert_eq!(told["denial"]["code"], "scope_violation", "{refused}");
+        assert!(told.to_string().contains("post-merge"), "{told}");
+    }
     let fine = talk.ask("tools/call", call("fine.txt"));
     assert!(fine["result"]["_meta"]["sbx/refused"].is_null() && root.join("fine.txt").exists(), "{fine}");
     drop(talk);
@@ -364,5 +367,55 @@ fn what_the_kernel_refuses_belongs_to_the_call_it_was_refused_to() {
         event["body"]["denial"].to_string().contains("post-merge")
             && event["body"]["calls"][0]["tool"] == "echo"
     };
-    assert!(log.as_array().is_some_and(|events| events.iter().any(told)), "{log}");
+    assert_eq!(
+        log.as_array().map(|events| events.iter().filter(|event| told(event)).count()),
+        Some(2),
+        "{log}"
+    );
+}
+
+#[test]
+fn what_the_gateway_refuses_belongs_to_the_call_each_time() {
+    let env = world("  - net.get: {hosts: [allowed.example]}\n");
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.hello();
+    // The server answers at once.
+    for _ in 0..2 {
+        let answer = talk.call("echo", json!({ "fetch": "http://denied.example/" }));
+        let told = &answer["result"]["_meta"]["sbx/refused"];
+        assert!(told.to_string().contains("denied.example"), "{answer}");
+        let fine = talk.call("echo", json!({}));
+        assert!(fine["result"]["_meta"].is_null(), "{fine}");
+    }
+    talk.close();
+    talk.ended();
+    let log = env.json(&["--json", "audit", "show"]);
+    let belongs = |event: &&Value| event["body"]["calls"][0]["tool"] == "echo" && event["kind"] != "mcp";
+    let events = log.as_array().map_or(0, |events| events.iter().filter(belongs).count());
+    assert!(events >= 2, "{log}");
+}
+
+#[test]
+fn a_client_without_a_server_is_answered_in_either_era() {
+    let env = world(ECHO);
+    let mut talk = Talk::start(&env, &["mcp", "wrap", "--agent", "tester", "--", "no-such-server"]);
+    for method in ["server/discover", "initialize"] {
+        assert!(talk.ask(method, json!({}))["error"]["message"].as_str().unwrap().contains("is not found"));
+    }
+    talk.close();
+    assert_eq!(talk.ended().0.code(), Some(127));
+}
+
+#[test]
+fn a_client_that_is_done_is_not_kept() {
+    let env = world(ECHO);
+    let time = |_| {
+        let mut talk = Talk::wrap(&env, &[]);
+        talk.hello();
+        talk.close();
+        talk.ended().1
+    };
+    // The quickest of some: the machine may have other things to do.
+    let quickest = (0..8).map(time).min().unwrap();
+    assert!(quickest < Duration::from_millis(240), "{quickest:?}");
 }

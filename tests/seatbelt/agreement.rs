@@ -37,6 +37,7 @@ impl Dice {
 }
 
 const DIRS: &[&str] = &[
+    "/Users/u",
     "/Users/u/work",
     "/Users/u/work/lib",
     "/Users/u/work/lib/deep",
@@ -61,8 +62,21 @@ const DIRS: &[&str] = &[
     "/usr/share",
 ];
 const FILES: &[&str] = &["a.txt", "b.md", "config", "index", ".bashrc"];
-const NEW: &[&str] =
-    &["new.md", "new.txt", ".envrc", ".git", ".GIT", "hooks", "HEAD", "commondir", "sbx.toml", "m2"];
+const NEW: &[&str] = &[
+    "new.md",
+    "new.txt",
+    ".envrc",
+    ".git",
+    ".GIT",
+    "hooks",
+    "HEAD",
+    "commondir",
+    "sbx.toml",
+    "m2",
+    ".config/SBX",
+    ".Config/sbx/config.yml",
+    ".Git/Hooks",
+];
 const ROOTS: &[&str] = &[
     "/Users/u",
     "/Users/u/work",
@@ -72,6 +86,8 @@ const ROOTS: &[&str] = &[
     "/Users/u/far",
     "/private/tmp/shared",
 ];
+/// What is sbx's own, in small letters.
+const OWN: &[&str] = &["/users/u/.config/sbx", "/users/u/.local/state/sbx"];
 const PATHS: &[&str] = &[
     "",
     "",
@@ -291,7 +307,10 @@ fn leads(path: &Path) -> bool {
 /// Whether a path would be protected if its letters were small.
 fn other_case(path: &Path) -> bool {
     let lower = path.to_string_lossy().to_lowercase();
-    lower != path.to_string_lossy() && sbx::profile::strictest(Path::new(&lower)).is_some()
+    // The home itself is spelled with a capital letter.
+    let spelled = lower.replacen("/users/u", "/Users/u", 1);
+    let own = OWN.iter().any(|own| Path::new(&lower).starts_with(own));
+    spelled != path.to_string_lossy() && (own || sbx::profile::strictest(Path::new(&lower)).is_some())
 }
 
 #[test]
@@ -353,16 +372,30 @@ fn one(
             kernel
         }
         "rename" => {
-            let (from, to) = (world.path(dice, "delete"), world.path(dice, "create"));
-            let kernel = allows(&world.profile, "rename", &format!("{} -> {}", from.display(), to.display()));
-            let decided = world.decided("delete", &from) && world.decided("create", &to);
+            // Onto nothing, or onto what is there.
+            let kind = *dice.pick(&["create", "write"]);
+            let (from, to) = (world.path(dice, "delete"), world.path(dice, kind));
+            let (act, words) = (
+                format!("{} -> {}", from.display(), to.display()),
+                format!("rename ({kind}) {}", from.display()),
+            );
+            let kernel = allows(&world.profile, "rename", &act);
+            let moved = world.decided("delete", &from) && world.decided("create", &to);
             let gap = world.gap("delete", &from).or_else(|| world.gap("create", &to));
+            let words = format!("{words} {}", to.display());
+            if kind == "create" {
+                check(world, &words, kernel, moved, gap, seed, gaps);
+                return kernel;
+            }
+            assert!(moved || !kernel, "seed {seed}: {words} is allowed in\n{}", world.record);
+            let kernel = kernel && allows(&world.profile, "replace", &act);
+            let decided = moved && world.decided("delete", &to);
             check(
                 world,
-                &format!("rename {} {}", from.display(), to.display()),
-                kernel,
+                &words,
+                kernel && decided,
                 decided,
-                gap,
+                gap.or_else(|| world.gap("delete", &to)),
                 seed,
                 gaps,
             );
@@ -399,6 +432,39 @@ fn check(
             panic!("the profile denies what decide allows: seed {seed}: {act} in\n{record}")
         };
         *gaps.entry(gap).or_default() += 1;
+    }
+}
+
+const HOME_GRANTED: &str = "class: agent\ncapabilities:\n  - fs.read: {in: /Users/u}\n  - fs.write: {in: /Users/u}\n  - fs.delete: {in: /Users/u}\n  - proc.exec: {in: /Users/u}\n";
+
+fn with_home_granted(dirs: &[&str]) -> Profile {
+    let own = policy(HOME_GRANTED, "agent.yml", "/Users/u");
+    profile(&own, &Mac::new(dirs, &[]), &["cat"], "/Users/u").1
+}
+
+#[test]
+fn what_is_protected_is_so_before_it_exists_and_in_any_letters() {
+    let profile = with_home_granted(&["/Users/u/work", "/Users/u/prepared/sbx"]);
+    assert!(allows(&profile, "create", "/Users/u/work/sbx") && allows(&profile, "delete", "/Users/u/work/x"));
+    for path in
+        [".config/sbx", ".config/SBX", ".CONFIG/sbx/config.yml", ".config/\u{17f}bx", ".Local/State/sbx/x"]
+    {
+        for verb in ["create", "write", "delete", "chmod"] {
+            assert!(!allows(&profile, verb, &format!("/Users/u/{path}")), "{verb} {path}");
+        }
+    }
+    for way in [".config", ".CONFIG", ".local", ".LOCAL/state", ".local/\u{17f}tate"] {
+        let act = format!("/Users/u/prepared -> /Users/u/{way}");
+        assert!(!allows(&profile, "rename", &act), "{act}");
+    }
+}
+
+#[test]
+fn what_is_hidden_is_so_in_any_letters() {
+    let profile = with_home_granted(&["/Users/u/work", "/Users/u/.local/state/sbx"]);
+    assert!(allows(&profile, "read", "/Users/u/.local/state/other"));
+    for path in [".local/state/sbx/audit.jsonl", ".local/State/SBX/audit.jsonl"] {
+        assert!(!allows(&profile, "read", &format!("/Users/u/{path}")), "{path}");
     }
 }
 

@@ -32,6 +32,11 @@ pub(crate) fn allows(profile: &Profile, act: &str, what: &str) -> bool {
             let (from, to) = what.split_once(" -> ").expect("from and to");
             allows(profile, "delete", from) && allows(profile, "create", to)
         }
+        // Onto something that is there, which goes.
+        "replace" => {
+            let (_, to) = what.split_once(" -> ").expect("from and to");
+            allows(profile, "rename", what) && allows(profile, "delete", to)
+        }
         "exec" => profile.allows("process-exec", &path()),
         "map" => profile.allows("file-map-executable", &path()),
         "unix" => profile.allows("network-outbound", &Thing::Socket(what.into())),

@@ -1,15 +1,23 @@
 //! What the kernel would say, by the rules of precedence that were measured on real systems.
 //!
-//! The observations, from published sandboxes and their bug reports:
+//! The observations, and where they were made:
 //! - **spelling**: rules match the path that the kernel resolves to; `/tmp`, `/var` and `/etc` are links into
-//!   `/private`;
-//! - **last**: among rules of the same operation the last one that matches decides;
+//!   `/private` (fence and nono write both spellings);
+//! - **last**: among rules of the same operation the last one that matches decides (codex, srt);
 //! - **granularity**: a later rule for a group of operations does not beat an earlier one for the single
-//!   operation, neither an allow a deny nor a deny an allow;
-//! - **compound**: an allow by `require-all` beat a later deny by a plain `subpath`, while a deny by `literal` won;
-//! - **connect**: connecting to a socket in the file system is `network-outbound`; rights on files have no say;
-//! - **rename**: renaming is `file-write-unlink` of the source and `file-write-create` of the target, and
-//!   `file-write-unlink` of what the target was.
+//!   operation, neither an allow a deny (nono #697, and srt's comment on `file-write*`) nor a deny an allow (fence,
+//!   which denies `file-read-data` and `file-read-metadata` one by one for that reason);
+//! - **compound**: an allow by `require-all` beat a later deny by a plain `subpath`, while a deny by `literal` won
+//!   (cplt #455);
+//! - **connect**: connecting to a socket in the file system is `network-outbound`; rights on files have no say
+//!   (safehouse #19 and #36, nono #488);
+//! - **address**: a host is `localhost` or `*`, never a name, and `local ip` is no filter for what goes out
+//!   (srt #88 and #225);
+//! - **rename**: renaming is `file-write-unlink` of the source and `file-write-create` of the target (srt, codex).
+//!
+//! Whether it is `file-write-unlink` of a target that is there as well was observed by nobody we know of. So both are
+//! asked: `rename` does not count on it, where a profile must not be too wide, and `replace` demands it, where it must
+//! not be too narrow.
 
 use super::read::{Filter, Profile, Rule};
 use std::path::{Path, PathBuf};

@@ -193,7 +193,7 @@ fn filter(node: &Node, parameters: &BTreeMap<&str, &str>) -> Result<Filter, Stri
         ("iokit-registry-entry-class", [Node::Text(value)]) => Ok(Filter::Named("iokit", value.clone())),
         ("remote", [Node::Word(ip), Node::Text(value)]) if ip == "ip" => {
             let (host, port) = value.split_once(':').ok_or("no port")?;
-            // Anything but these two stops the system's own reader: section 3, "Network".
+            // Anything but these two stops the system's own reader; see `address` in `evaluate`.
             if !matches!(host, "localhost" | "*") || (port != "*" && port.parse::<u16>().is_err()) {
                 return Err(format!("{value} is no address for a profile"));
             }

@@ -31,13 +31,28 @@ pub(crate) fn risk(input: &Value, request: &Value) -> Value {
         }
     }
     let context = &input["context"];
-    let text = |name: &str| context[name].as_str().map(str::to_owned);
+    // Variables stand beside the other facts, or in a map of their own.
+    let scalar = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    let text = |name: &str| scalar(&context[name]).or_else(|| scalar(&context["env"][name]));
+    let holds = |names: &[&str]| {
+        names
+            .iter()
+            .any(|name| context[*name] == true || context[*name].as_str().is_some_and(|text| text == "true"))
+    };
     let kube =
         ["k8s_context", "kube_context", "kubernetes_context", "k8s"].iter().find_map(|name| text(name));
-    let context = RiskContext::from_variables(text).branch(text("git_branch").or(text("branch"))).kube(kube);
+    let mut facts = RiskContext::from_variables(text)
+        .branch(text("git_branch").or(text("branch")))
+        .kube(kube)
+        .root(holds(&["root", "is_root"]));
+    facts.ssh |= holds(&["ssh", "is_ssh"]);
     let scene = Scene::new("/home/u").at("/home/u/app");
     let command = request["command"].as_str().unwrap_or_default();
-    let assessment = assess(command, &scene, &rules, &settings, &context);
+    let assessment = assess(command, &scene, &rules, &settings, &facts);
     let mut got = assessment.to_json();
     got["labels"] = got["context"]["labels"].clone();
     let ids: Vec<&str> = assessment.matched().iter().map(|matched| matched.rule.id.as_str()).collect();

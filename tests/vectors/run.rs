@@ -1,15 +1,13 @@
 //! Runs one vector through the library and compares what comes out with what is expected.
 
+use crate::compare::{Outcome, compare};
 use sbx::capability::{Scope, ScopeValue, Spec};
 use sbx::decide::AskError;
-use sbx::manifest::{Mcp, expand, grant, revoke, spec_from_json};
-use sbx::tool::{Allowlist, allowed_tools, offers, unmet};
+use sbx::manifest::{expand, grant, revoke, spec_from_json};
+use sbx::tool::{allowed_tools, offers, unmet};
 use sbx::{Config, Decision, Denial, DenialCode, Facts, Manifest, Policy, Problem, Request, Source, decide};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
 use std::path::PathBuf;
-
-type Outcome = Result<(), String>;
 
 /// Runs a vector; none when its group is not built yet.
 pub(crate) fn run(group: &str, vector: &Value) -> Option<Outcome> {
@@ -39,8 +37,8 @@ fn observe(vector: &Value) -> Value {
         "net_guard" => net_guard(input, request),
         "provider_tool" => provider(input, request),
         "skills" => skill(input, request),
-        "mcp_protocol" => crate::mcp::answered(request),
-        "tool_pattern" => tool_pattern(input, request),
+        "mcp_protocol" => crate::mcp::answered(input, request),
+        "tool_pattern" => crate::pattern::judged(input, request),
         "mcp_requires" => requires(input, request),
         _ if input.get("tool").is_some() => tool(input, request),
         _ if request.is_null() => parsed(vector),
@@ -293,54 +291,6 @@ fn requires(input: &Value, request: &Value) -> Value {
     }
 }
 
-/// An allowlist as the text of its file.
-fn allowlist_text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        list => format!("allowed_tools: {list}\n"),
-    }
-}
-
-fn allowlist(text: String) -> Result<Allowlist, Vec<Problem>> {
-    let (list, problems) = Mcp::parse_allowlist(&Source::new("allowlist.yml", text));
-    list.map(|list| Allowlist::new(&list, &[])).ok_or(problems)
-}
-
-fn tool_pattern(input: &Value, request: &Value) -> Value {
-    let first = ["allowed_tools", "file", "reload_from"].iter().find_map(|key| input.get(*key));
-    let mut list = match allowlist(allowlist_text(first.expect("an allowlist"))) {
-        Ok(list) => list,
-        Err(problems) => return json!({ "startup": "fail", "error": problems[0].code.name() }),
-    };
-    let mut log = json!(null);
-    if let Some(next) = input.get("reload_to") {
-        log = match allowlist(allowlist_text(next)) {
-            Ok(next) => {
-                list = next;
-                json!("reloaded")
-            }
-            Err(_) => json!("error"),
-        };
-    }
-    let (tool, action) = (request["tool"].as_str().unwrap_or_default(), request["action"].as_str());
-    let ask = || match list.allows(tool, action) {
-        true => json!({ "decision": "allow" }),
-        false => {
-            let denial = list.denial("agent", tool, action);
-            let mut got = denied(&denial);
-            got["body"] = sbx::tool::body(&denial);
-            got
-        }
-    };
-    let mut got = ask();
-    let times = request["calls"].as_u64().unwrap_or(1);
-    got["same_error_each_time"] = json!((0..times).all(|_| ask() == ask()));
-    got["kept_old"] = json!(log == "error");
-    got["log"] = log;
-    got["startup"] = json!("ok");
-    got
-}
-
 fn tool(input: &Value, request: &Value) -> Value {
     match input["tool"].as_str() {
         Some("proc_eval") => match Request::eval(request["cmd"].as_str().unwrap_or_default()) {
@@ -353,58 +303,4 @@ fn tool(input: &Value, request: &Value) -> Value {
             denied(&Denial::of_tool(DenialCode::UnknownTool, "agent", tool, "there is no such tool"))
         }
     }
-}
-
-/// Every expected field must be there; lists of grants, warnings, findings and the like as sets.
-fn compare(expect: &Value, got: &Value) -> Outcome {
-    let fields = expect.as_object().ok_or("the vector expects nothing")?;
-    for (key, wanted) in fields {
-        let fits = match key.as_str() {
-            "code_any" => wanted.as_array().is_some_and(|codes| codes.contains(&got["code"])),
-            "findings" => findings(wanted, &got["findings"]),
-            "body" => fields_of(wanted).all(|(key, value)| &got["body"][key] == value),
-            "manifest_after" => as_sets(wanted) == as_sets(&got[key]),
-            "text_starts_with" => {
-                let starts = |start| got["text"].as_str().is_some_and(|text| text.starts_with(start));
-                wanted.as_str().is_some_and(starts)
-            }
-            key if key.ends_with("_include") => {
-                let whole = &got[key.trim_end_matches("_include")];
-                set(whole).is_superset(&set(wanted))
-            }
-            "argv" | "child_words" | "value" => wanted == &got[key],
-            _ if wanted.is_array() => set(wanted) == set(&got[key]),
-            _ => wanted == &got[key],
-        };
-        if !fits {
-            return Err(format!("{key}: expected {wanted}, got {got}"));
-        }
-    }
-    Ok(())
-}
-
-fn fields_of(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    value.as_object().into_iter().flatten()
-}
-
-fn set(value: &Value) -> BTreeSet<String> {
-    value.as_array().into_iter().flatten().map(Value::to_string).collect()
-}
-
-fn as_sets(value: &Value) -> Map<String, Value> {
-    let sorted = |value: &Value| match value {
-        Value::Array(_) => json!(set(value)),
-        other => other.clone(),
-    };
-    value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), sorted(value))).collect()
-}
-
-/// As many findings as expected, each expected one matched by its given fields.
-fn findings(wanted: &Value, got: &Value) -> bool {
-    let (wanted, got) =
-        (wanted.as_array().cloned().unwrap_or_default(), got.as_array().cloned().unwrap_or_default());
-    let matches = |wanted: &Value, got: &Value| {
-        wanted.as_object().into_iter().flatten().all(|(key, value)| &got[key] == value)
-    };
-    wanted.len() == got.len() && wanted.iter().all(|wanted| got.iter().any(|got| matches(wanted, got)))
 }

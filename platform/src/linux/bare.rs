@@ -18,14 +18,14 @@ use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
 use crate::linux::native::hold_on;
 use crate::linux::net;
-use crate::linux::scratch::Scratch;
 use crate::linux::stage::Stage;
-use crate::linux::supervise::Started;
+use crate::linux::supervise::{OWN_STAGE, Started};
 use crate::linux::sys::process::{self, Fork};
 use crate::linux::sys::{c_path, fd, socket};
 use crate::path::within;
 use crate::plan::{Gateway, MountOp, Network, Place, Plan, Rights};
 use crate::report::{SetupFailure, Step};
+use crate::scratch::Scratch;
 
 /// Device nodes that stay in reach.
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
@@ -161,7 +161,7 @@ pub(crate) fn start(
         }
     };
     match process::fork_into(0, door.birthplace()).map_err(wrap)? {
-        Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours, kit }),
+        Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours, kit, unsaid: OWN_STAGE }),
         Fork::Child => {
             drop(ours);
             let ready = hold_on(&theirs, door)

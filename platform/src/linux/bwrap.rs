@@ -223,7 +223,9 @@ pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], door: &Door) -> Result<Sta
     let program = c_path(&bwrap).map_err(wrap)?;
     let environment = crate::linux::environment();
     match process::fork_into(0, door.birthplace()).map_err(wrap)? {
-        Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours, kit: None }),
+        Fork::Parent(pidfd, pid) => {
+            Ok(Started { pidfd, pid, line: ours, kit: None, unsaid: (Step::Helper, "bwrap") })
+        }
         Fork::Child => {
             drop(ours);
             let mut kept = vec![&arguments, &text, &own, &theirs];

@@ -15,6 +15,7 @@ use libc::pid_t;
 
 use crate::linux::sys::{c_path, fd, process};
 use crate::plan::Limits;
+use crate::report::Limit;
 
 const MOUNT: &str = "/sys/fs/cgroup";
 const PREFIX: &str = "sbx-";
@@ -151,16 +152,25 @@ impl Group {
         }
     }
 
-    /// Whether the kernel killed something here for want of memory.
-    pub(crate) fn ran_out_of_memory(&self) -> bool {
-        let file = match self.version {
+    /// Limits that were reached here: something was killed for want of memory, or a process could not be made.
+    pub(crate) fn reached(&self) -> Vec<Limit> {
+        let memory = match self.version {
             Version::One => "memory.oom_control",
             Version::Two => "memory.events",
         };
-        self.dirs.iter().filter_map(|dir| fs::read_to_string(dir.join(file)).ok()).any(|text| {
-            text.lines().any(|line| line.strip_prefix("oom_kill ").is_some_and(|count| count != "0"))
-        })
+        let counted = |file: &str, word: &str| {
+            let texts = self.dirs.iter().filter_map(|dir| fs::read_to_string(dir.join(file)).ok());
+            texts.into_iter().any(|text| is_counted(&text, word))
+        };
+        let killed = self.memory && counted(memory, "oom_kill");
+        let refused = self.pids && counted("pids.events", "max");
+        [killed.then_some(Limit::Memory), refused.then_some(Limit::Pids)].into_iter().flatten().collect()
     }
+}
+
+/// Whether a file of counters has this one above 0.
+fn is_counted(text: &str, word: &str) -> bool {
+    text.lines().filter_map(|line| line.split_once(' ')).any(|(name, count)| name == word && count != "0")
 }
 
 impl Drop for Group {

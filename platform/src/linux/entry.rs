@@ -85,7 +85,7 @@ fn own_network(plan: &Plan, line: &OwnedFd) -> Result<Option<OwnedFd>, SetupFail
 fn stage(line: RawFd, plan: RawFd) -> ! {
     let (line, plan) = (inherited(line), inherited(plan));
     let fail = |step: Step, errno: i32| -> ! {
-        let failure = SetupFailure { step, object: String::from("the stage inside bwrap"), errno };
+        let failure = SetupFailure { step, object: String::from("stage inside bwrap"), errno };
         let _ = socket::send(line.as_fd(), &Message::Failed(failure).encode(), None);
         process::leave(FAILED)
     };
@@ -94,12 +94,12 @@ fn stage(line: RawFd, plan: RawFd) -> ! {
     }
     let mut words = String::new();
     if File::from(plan).read_to_string(&mut words).is_err() {
-        fail(Step::Helper, libc::EIO);
+        fail(Step::Stage, libc::EIO);
     }
-    let Ok(plan) = text::parse(&words) else { fail(Step::Helper, libc::EINVAL) };
+    let Ok(plan) = text::parse(&words) else { fail(Step::Stage, libc::EINVAL) };
     let surroundings = Surroundings { namespaces: true, landlock: landlock::level() };
     let Ok(stage) = Stage::prepare(&plan, surroundings, signal::set_of(&[])) else {
-        fail(Step::Helper, libc::EINVAL)
+        fail(Step::Stage, libc::EINVAL)
     };
     let inward = match own_network(&plan, &line) {
         Ok(inward) => inward,

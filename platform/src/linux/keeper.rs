@@ -13,7 +13,7 @@ use crate::linux::broker::{Broker, Protected};
 use crate::linux::message::{MESSAGE_MAX, Message};
 use crate::linux::net::{Behalf, inward};
 use crate::linux::sys::{fd, process, signal, socket};
-use crate::linux::telling::Telling;
+use crate::linux::telling::{Audience, Telling};
 use crate::linux::trace::{self, Tracer};
 
 /// Exit status of a stage that could not start the command; the report says why.
@@ -36,8 +36,12 @@ pub(crate) struct Keeper {
     pub(crate) inward: Option<OwnedFd>,
     /// Whom to end with the command, where the kernel does not.
     pub(crate) brood: Option<Children>,
+    /// Whether there is a private terminal, from which the command can be stopped.
+    pub(crate) terminal: bool,
     /// What follows the launch from call to call, if it is to be told what is asked for.
     pub(crate) tracer: Option<Tracer>,
+    /// Whether refusals are told as they happen.
+    pub(crate) tells: bool,
 }
 
 impl Keeper {
@@ -46,9 +50,13 @@ impl Keeper {
         let Ok(children) = signal::Collected::take(&[libc::SIGCHLD]) else { process::leave(FAILED) };
         self.let_go(&children);
         let (behalf, tracer) = (self.behalf.take(), self.tracer.take());
-        let traced = tracer.is_some();
+        let audience = match (&tracer, self.tells) {
+            (Some(_), _) => Audience::All,
+            (None, true) => Audience::Now,
+            (None, false) => Audience::Later,
+        };
         let mut broker = self.listener.as_ref().map(|listener| {
-            let telling = Telling::new(self.line.as_fd(), traced);
+            let telling = Telling::new(self.line.as_fd(), audience);
             match Broker::new(listener.as_fd(), self.protected.as_ref(), behalf, telling) {
                 Ok(broker) => broker,
                 Err(_) => process::leave(FAILED),
@@ -63,7 +71,7 @@ impl Keeper {
         for number in early {
             self.pass_on(*number);
         }
-        let mut telling = Telling::new(self.line.as_fd(), true);
+        let mut telling = Telling::new(self.line.as_fd(), Audience::All);
         let mut tracer = tracer.map(|tracer| (tracer, &mut telling));
         self.reap(&children, tracer.as_mut());
         loop {
@@ -142,7 +150,11 @@ impl Keeper {
     /// process ends too.
     fn reap(&self, children: &signal::Collected, mut tracer: Option<&mut (Tracer, &mut Telling<'_>)>) {
         while children.next().is_some() {}
-        let flags = libc::WNOHANG | if tracer.is_some() { trace::ALL } else { 0 };
+        let flags = match (&tracer, self.terminal) {
+            (Some(_), _) => libc::WNOHANG | trace::ALL,
+            (None, true) => libc::WNOHANG | libc::WUNTRACED,
+            (None, false) => libc::WNOHANG,
+        };
         while let Ok(Some((pid, status))) = process::reap(-1, flags) {
             if let Some((tracer, telling)) = &mut tracer {
                 if libc::WIFSTOPPED(status) {
@@ -151,6 +163,9 @@ impl Keeper {
                     tracer.ended(pid);
                 }
                 tracer.take().into_iter().for_each(|act| telling.tell(act));
+            }
+            if pid == self.command && tracer.is_none() && libc::WIFSTOPPED(status) {
+                self.tell(&Message::Stopped);
             }
             if pid == self.command && !libc::WIFSTOPPED(status) {
                 self.tell(&Message::Ended(status));

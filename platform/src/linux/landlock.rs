@@ -37,6 +37,10 @@ const NET_TCP: u64 = 3;
 pub(crate) const TCP: u32 = 4;
 /// Abstract sockets and signals stay inside.
 const SCOPES: u64 = 3;
+/// The level from which they can be kept there.
+const SCOPED: u32 = 6;
+/// The size of everything that a ruleset can be about.
+const FULL: usize = size_of::<RulesetAttr>();
 /// The newest level this table was tested against; newer kernels are used at this level.
 const NEWEST: u32 = 7;
 
@@ -69,6 +73,16 @@ pub(crate) fn level() -> u32 {
     // SAFETY: with this flag the kernel reads no attribute and only answers with a number.
     let found = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, none, 0, VERSION) };
     check(found).ok().and_then(|level| u32::try_from(level).ok()).unwrap_or(0).min(NEWEST).min(pretended())
+}
+
+/// As [`level`], with the scopes that come with it tried: some kernels carry the number without them. For those to whom
+/// nothing but Landlock keeps signals inside.
+pub(crate) fn level_with_scopes() -> u32 {
+    let level = level();
+    if level < SCOPED || make(&RulesetAttr { fs: 0, net: 0, scoped: SCOPES }, FULL).is_ok() {
+        return level;
+    }
+    SCOPED - 1
 }
 
 /// The level a test wants this kernel to have at most.
@@ -140,17 +154,27 @@ pub(crate) fn refuse_tcp() -> io::Result<()> {
 
 fn create(level: u32, tcp: Tcp) -> io::Result<OwnedFd> {
     let net = if level >= TCP && tcp == Tcp::Refused { NET_TCP } else { 0 };
-    let scoped = if level >= 6 { SCOPES } else { 0 };
+    let scoped = if level >= SCOPED { SCOPES } else { 0 };
     let attr = RulesetAttr { fs: known(level), net, scoped };
     let size = match level {
         0..=3 => 8,
         4..=5 => 16,
-        _ => size_of::<RulesetAttr>(),
+        _ => FULL,
     };
-    make(&attr, size)
+    match make(&attr, size) {
+        // Whoever relies on the scopes has tried them; to all others namespaces give the same.
+        Err(error) if scoped != 0 && error.raw_os_error() == Some(libc::EINVAL) => {
+            make(&RulesetAttr { scoped: 0, ..attr }, size)
+        }
+        other => other,
+    }
 }
 
 fn make(attr: &RulesetAttr, size: usize) -> io::Result<OwnedFd> {
+    #[cfg(feature = "test-hooks")]
+    if attr.scoped != 0 && crate::hooks::scopes_missing() {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
     // SAFETY: `attr` outlives the call and the callers pass a `size` that does not exceed it.
     fd::own(check(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, &raw const *attr, size, 0) })?)
 }

@@ -26,6 +26,8 @@ pub(crate) enum Message {
     Asked(Act),
     /// The command is about to be started: from now on it may have run.
     Starting,
+    /// The command was stopped from its terminal.
+    Stopped,
 }
 
 /// Longest message; objects are cut to fit. A path of any length fits.
@@ -40,6 +42,7 @@ impl Message {
         match self {
             Self::Terminal => vec![b'T'],
             Self::Starting => vec![b'S'],
+            Self::Stopped => vec![b'Z'],
             Self::Asked(act) => {
                 let mut bytes = vec![b'A', position(&Verb::ALL, act.verb)];
                 bytes.extend(act.error.to_le_bytes());
@@ -73,6 +76,7 @@ impl Message {
         match bytes.first()? {
             b'T' => Some(Self::Terminal),
             b'S' => Some(Self::Starting),
+            b'Z' => Some(Self::Stopped),
             b'A' => {
                 let mut texts = bytes.get(10..)?.split(|byte| *byte == 0).map(std::ffi::OsStr::from_bytes);
                 Some(Self::Asked(Act {
@@ -124,6 +128,9 @@ impl Outcome {
                 for guarantee in &outcome.enforcement.given {
                     line("given", guarantee.name().as_bytes());
                 }
+                for limit in &outcome.reached {
+                    line("reached", limit.name().as_bytes());
+                }
                 for act in &outcome.acts {
                     line("act", &Message::Asked(act.clone()).encode());
                 }
@@ -138,6 +145,7 @@ impl Outcome {
     pub(crate) fn from_text(text: &str) -> Option<Result<Self, PlatformError>> {
         let (mut end, mut duration, mut backend, mut landlock) = (None, None, None, 0);
         let (mut given, mut acts, mut stdout, mut stderr) = (Vec::new(), Vec::new(), None, None);
+        let mut reached = Vec::new();
         for line in text.lines() {
             let (word, field) = line.split_once(' ')?;
             let field = unescape(field)?;
@@ -149,10 +157,8 @@ impl Outcome {
                 }
                 "exited" => end = Some(End::Exited(i32::try_from(number()?).ok()?)),
                 "signaled" => end = Some(End::Signaled(i32::try_from(number()?).ok()?)),
-                "limit" => {
-                    let limit = Limit::ALL.into_iter().find(|limit| field == limit.name())?;
-                    end = Some(End::Limit(limit));
-                }
+                "limit" => end = Some(End::Limit(limit_of(&field)?)),
+                "reached" => reached.push(limit_of(&field)?),
                 "setup" => {
                     let Message::Failed(failure) = Message::decode(field.as_bytes())? else { return None };
                     end = Some(End::Setup(failure));
@@ -171,8 +177,20 @@ impl Outcome {
             }
         }
         let enforcement = Enforcement { backend: backend?, given, landlock };
-        Some(Ok(Self { end: end?, duration: duration?, enforcement, stdout: stdout?, stderr: stderr?, acts }))
+        Some(Ok(Self {
+            end: end?,
+            duration: duration?,
+            enforcement,
+            stdout: stdout?,
+            stderr: stderr?,
+            acts,
+            reached,
+        }))
     }
+}
+
+fn limit_of(field: &std::ffi::OsStr) -> Option<Limit> {
+    Limit::ALL.into_iter().find(|limit| field == limit.name())
 }
 
 #[cfg(test)]
@@ -185,9 +203,14 @@ mod tests {
         let words = vec!["a".into(), String::new().into(), "b c".into()];
         let act = Act { verb: Verb::Run, path: "/a b".into(), call: "execve", error: 13, words };
         let act = Message::Asked(act);
-        for message in
-            [Message::Terminal, Message::Starting, Message::Ended(0x0900), Message::Failed(failure), act]
-        {
+        for message in [
+            Message::Terminal,
+            Message::Starting,
+            Message::Stopped,
+            Message::Ended(0x0900),
+            Message::Failed(failure),
+            act,
+        ] {
             assert_eq!(Message::decode(&message.encode()), Some(message));
         }
     }

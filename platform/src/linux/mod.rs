@@ -19,10 +19,10 @@ mod native;
 mod net;
 pub(crate) mod probe;
 mod relay;
-mod scratch;
 pub(crate) mod seccomp;
 mod sources;
 pub(crate) mod spawn;
+mod spent;
 mod stage;
 #[cfg(all(target_arch = "x86_64", target_env = "musl"))]
 mod start;
@@ -36,20 +36,22 @@ use std::ffi::CString;
 use std::path::Path;
 use std::time::Instant;
 
-use crate::backend::{Backend, Enforcement};
+use crate::backend::{Backend, Enforcement, Guarantee};
 use crate::door::{Porter, Way};
 use crate::error::PlatformError;
 use crate::linux::bare::Children;
+use crate::linux::broker::Protected;
 use crate::linux::cgroup::Group;
 use crate::linux::net::{Here, Host, Kit};
 use crate::linux::probe::Facts;
-use crate::linux::scratch::Scratch;
 use crate::linux::spawn::Ties;
 use crate::linux::stage::{Stage, Surroundings};
 use crate::linux::supervise::Finished;
 use crate::linux::sys::{c_path, fd, process, signal};
 use crate::plan::{Network, Plan};
 use crate::report::{End, Limit, Outcome, Step};
+use crate::scratch::Scratch;
+use crate::signals::FORWARDED;
 
 /// As [`launch`], in the process that serves the doors.
 pub(crate) fn launch_with(
@@ -166,7 +168,12 @@ fn launch_behind(
     let begun = Instant::now();
     // Whoever ignores the end of children cannot wait for it, and neither could the keeper.
     signal::set_default(libc::SIGCHLD);
-    let landlock = landlock::level();
+    let unwatched = cannot_be_watched(plan).then(|| Plan { unwatched: true, ..plan.clone() });
+    let plan = unwatched.as_ref().unwrap_or(plan);
+    let landlock = match backend {
+        Backend::Landlock => landlock::level_with_scopes(),
+        Backend::Native | Backend::Bwrap => landlock::level(),
+    };
     if backend == Backend::Landlock && landlock == 0 {
         return Err(PlatformError::NoBackend { reason: String::from("this kernel has no Landlock") });
     }
@@ -176,7 +183,7 @@ fn launch_behind(
     }
     let group = Group::make(&plan.limits);
     let mut enforcement = promise(plan, backend, landlock, group.as_ref(), None)?;
-    let signals = signal::Collected::take(&supervise::FORWARDED)
+    let signals = signal::Collected::take(&FORWARDED)
         .map_err(|error| PlatformError::on("collect", "signals", error))?;
     let arranged = relay::arrange(plan)?;
     let translated = (backend == Backend::Landlock).then(|| bare::translate(plan)).transpose()?;
@@ -206,7 +213,26 @@ fn launch_behind(
     if let Some((children, spared)) = brood {
         children.kill(&spared);
     }
+    if is_unwatchable(&finished) {
+        // Where something is named that this leaves open, that says more than what the kernel said.
+        let unwatched = Plan { unwatched: true, ..plan.clone() };
+        promise(&unwatched, backend, landlock, group.as_ref(), None)?;
+    }
     Ok(outcome(finished, group.as_ref(), begun, enforcement))
+}
+
+/// Whether nothing can watch over what the plan protects, and it is content with that. Only who is content is worth
+/// the time it takes to try.
+fn cannot_be_watched(plan: &Plan) -> bool {
+    !plan.required.contains(&Guarantee::ProtectedPaths)
+        && Protected::of(plan).is_some()
+        && !probe::can_be_watched()
+}
+
+/// Whether the kernel did not let a broker be set beside the command: where somebody else watches already, as in a
+/// container of that kind or inside another fence, there is no second one.
+fn is_unwatchable(finished: &Finished) -> bool {
+    matches!(&finished.end, End::Setup(failure) if failure.step == Step::Broker)
 }
 
 /// What will hold, or the first required promise that will not.
@@ -217,7 +243,7 @@ fn promise(
     group: Option<&Group>,
     way: Option<Way>,
 ) -> Result<Enforcement, PlatformError> {
-    let facts = Facts::of(landlock, &plan.limits, group);
+    let facts = Facts::of(landlock, plan, group);
     let enforcement = Enforcement { backend, given: facts.given(backend, plan, way), landlock };
     let missing: Vec<_> =
         plan.required.iter().copied().filter(|required| !enforcement.has(*required)).collect();
@@ -234,9 +260,16 @@ fn adopt() -> Result<(Children, Vec<i32>), PlatformError> {
 }
 
 fn outcome(finished: Finished, group: Option<&Group>, begun: Instant, enforcement: Enforcement) -> Outcome {
-    let starved = group.is_some_and(Group::ran_out_of_memory);
+    let mut reached = finished.reached;
+    reached.extend(group.into_iter().flat_map(Group::reached));
     let killed = finished.end == End::Signaled(libc::SIGKILL);
-    let end = if killed && starved { End::Limit(Limit::Memory) } else { finished.end };
+    let starved = killed && reached.contains(&Limit::Memory);
+    let end = if starved { End::Limit(Limit::Memory) } else { finished.end };
+    if let End::Limit(limit) = end
+        && !reached.contains(&limit)
+    {
+        reached.push(limit);
+    }
     let mut collected = finished.collected.into_iter();
     Outcome {
         end,
@@ -245,6 +278,7 @@ fn outcome(finished: Finished, group: Option<&Group>, begun: Instant, enforcemen
         stdout: collected.next().unwrap_or_default(),
         stderr: collected.next().unwrap_or_default(),
         acts: finished.acts,
+        reached,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::linux::mounts;
 use crate::linux::net::{self, Apart, Kit};
 use crate::linux::sources::{Opener, Sources};
 use crate::linux::stage::Stage;
-use crate::linux::supervise::Started;
+use crate::linux::supervise::{OWN_STAGE, Started};
 use crate::linux::sys::process::{self, Fork};
 use crate::linux::sys::{check_int, fd, number, socket};
 use crate::plan::{Identity, Network, Plan};
@@ -45,7 +45,7 @@ pub(crate) fn start(
             if let Some(sources) = opened {
                 sources.close();
             }
-            Ok(Started { pidfd, pid, line: ours, kit: None })
+            Ok(Started { pidfd, pid, line: ours, kit: None, unsaid: OWN_STAGE })
         }
         Ok(Fork::Child) => {
             drop(ours);

@@ -12,6 +12,7 @@ use crate::error::PlatformError;
 use crate::linux::broker::Protected;
 use crate::linux::cgroup::Group;
 use crate::linux::net::{Host, Kit};
+use crate::linux::seccomp::{self, Arch, Filter, Inet, Watch};
 use crate::linux::spawn::Ties;
 use crate::linux::sys::{check, process};
 use crate::linux::{bwrap, landlock};
@@ -32,10 +33,11 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// A limit that is not asked for is not exceeded.
-    pub(crate) fn of(landlock: u32, limits: &Limits, group: Option<&Group>) -> Self {
+    pub(crate) fn of(landlock: u32, plan: &Plan, group: Option<&Group>) -> Self {
+        let limits = &plan.limits;
         Self {
             landlock,
-            notify: has_notify(),
+            notify: !plan.unwatched && has_notify(),
             tree_memory: limits.memory.is_none() || group.is_some_and(|group| group.memory),
             tree_pids: limits.pids.is_none() || group.is_some_and(|group| group.pids),
             real_root: process::ids().0 == 0,
@@ -65,10 +67,12 @@ impl Facts {
             }
             G::FsRead => level(1),
             G::FsDelete => {
-                level(1) && (self.notify || Protected::of(plan).is_none_or(|kept| !kept.watches_removal()))
+                level(1) && (self.notify || Protected::of(plan).is_none_or(|kept| !kept.holds_rights()))
             }
             G::FsWrite => namespaces || level(1),
             G::FsTruncate => namespaces || level(3),
+            // Landlock and mounts are about files that are there.
+            G::FsGlob => !plan.narrowed,
             // bubblewrap cannot mount without code, and without mounts nothing can.
             G::ExecOnly => backend == Backend::Native && level(1),
             // Without a network of its own, Landlock must refuse what the launcher does not connect itself.
@@ -98,13 +102,37 @@ fn has_notify() -> bool {
         && sizes[0] == 80
 }
 
+/// Whether a broker can be set beside a process, found out by doing it.
+pub(crate) fn can_be_watched() -> bool {
+    #[cfg(feature = "test-hooks")]
+    if crate::hooks::notify_missing() {
+        return false;
+    }
+    has_notify() && matches!(process::fork().map(tried), Ok(true))
+}
+
+/// In the child: whether a filter with a line can be installed. In the parent: what the child found.
+fn tried(child: Option<libc::pid_t>) -> bool {
+    let Some(child) = child else {
+        let watch = Watch::Making;
+        let filter =
+            Filter { unix: true, inet: Inet::Own, ipc: true, memory_files: true, watch, trace: false };
+        let done = process::prctl(libc::PR_SET_NO_NEW_PRIVS, 1)
+            .and_then(|_| seccomp::install_watched(&filter.watching(Arch::NATIVE)));
+        process::leave(libc::c_int::from(done.is_err()))
+    };
+    matches!(process::reap(child, 0), Ok(Some((_, 0))))
+}
+
 /// Builds one fence with each backend around a program that does not exist.
 pub(crate) fn probe() -> Result<Probe, PlatformError> {
     super::alone()?;
-    let landlock = landlock::level();
-    let limits = Limits { memory: Some(1 << 30), pids: Some(256), ..Limits::default() };
-    let group = Group::make(&limits);
-    let facts = Facts::of(landlock, &limits, group.as_ref());
+    let landlock = landlock::level_with_scopes();
+    let mut plan = trial();
+    plan.limits = Limits { memory: Some(1 << 30), pids: Some(256), ..Limits::default() };
+    plan.unwatched = !can_be_watched();
+    let group = Group::make(&plan.limits);
+    let facts = Facts::of(landlock, &plan, group.as_ref());
     drop(group);
     let tried = Backend::ALL.map(|backend| {
         let result = attempt(backend);
@@ -123,6 +151,8 @@ fn both(facts: Facts, backend: Backend, doors: Option<Way>) -> Vec<Guarantee> {
     let mut given = facts.given(backend, &trial(), None);
     let is_about_doors = |one: &G| matches!(one, G::NetHosts | G::NetPorts | G::NetNames | G::NetListen);
     given.retain(|one| !is_about_doors(one) || with_doors.contains(one));
+    // The trial has no patterns; one that has is what this is about.
+    given.retain(|one| *one != G::FsGlob);
     given
 }
 

@@ -58,6 +58,8 @@ pub(crate) struct Stage {
     protected: Option<Protected>,
     behalf: Option<Behalf>,
     brood: Option<Children>,
+    /// Whether refusals are told as they happen.
+    tells: bool,
     /// Whether somebody must have taken the sockets of the network first.
     mask: libc::sigset_t,
 }
@@ -81,7 +83,7 @@ impl Stage {
             pair.extend(value.as_bytes());
             text(&OsString::from_vec(pair))
         });
-        let protected = Protected::of(plan);
+        let protected = if plan.unwatched { None } else { Protected::of(plan) };
         let filter = filter_for(plan, surroundings, protected.as_ref());
         Ok(Self {
             program: path(&plan.program)?,
@@ -101,6 +103,7 @@ impl Stage {
             protected,
             behalf: None,
             brood: None,
+            tells: plan.tells,
             mask,
         })
     }
@@ -121,11 +124,23 @@ impl Stage {
         });
         match started {
             Ok((command, listener, tracer)) => {
+                let protected = self.protected.take().map(|protected| protected.with_stdio(&stdio));
                 drop(stdio);
-                let protected = self.protected.take();
                 let brood = self.brood.take();
                 let behalf = self.behalf.take();
-                let keeper = Keeper { line, command, listener, protected, behalf, inward, brood, tracer };
+                let (terminal, tells) = (self.terminal, self.tells);
+                let keeper = Keeper {
+                    line,
+                    command,
+                    listener,
+                    protected,
+                    behalf,
+                    inward,
+                    brood,
+                    terminal,
+                    tracer,
+                    tells,
+                };
                 keeper.run(&early)
             }
             Err(failure) => {
@@ -144,6 +159,7 @@ impl Stage {
             socket::send(line.as_fd(), &report, Some(master.as_raw_fd()))
                 .and_then(|()| Ok([copy(0)?, copy(1)?, copy(2)?]))
                 .map(|ends| *stdio = ends)
+                .and_then(|()| terminal::lead(user.as_raw_fd()))
                 .map_err(|error| fail(Step::Terminal, "", &error))?;
         }
         let cwd = self.cwd.to_string_lossy();
@@ -168,6 +184,10 @@ impl Stage {
     /// Makes the child that becomes the command: its number, the line of watched calls, and what follows it.
     fn start(&self, stdio: &[OwnedFd; 3]) -> Result<Started, SetupFailure> {
         let at_fork = |error: io::Error| fail(Step::Fork, &self.program.to_string_lossy(), &error);
+        #[cfg(feature = "test-hooks")]
+        if self.has_broker && crate::hooks::notify_missing() {
+            return Err(fail(Step::Broker, "", &io::Error::from_raw_os_error(libc::EBUSY)));
+        }
         let lines = match self.has_broker {
             true => Some(socket::pair().map_err(at_fork)?),
             false => None,
@@ -372,9 +392,10 @@ impl Birth<'_> {
 
     fn arrange(&self) -> Result<(), (Step, io::Error)> {
         let stdio = |error| (Step::Stdio, error);
-        process::new_session().map_err(|error| (Step::Fork, error))?;
         if self.stage.terminal {
-            terminal::control(self.stdio[0]).map_err(|error| (Step::Terminal, error))?;
+            terminal::come_to_the_front(self.stdio[0]).map_err(|error| (Step::Terminal, error))?;
+        } else {
+            process::new_session().map_err(|error| (Step::Fork, error))?;
         }
         for (to, from) in self.stdio.iter().enumerate() {
             fd::dup_onto(*from, to as RawFd).map_err(stdio)?;

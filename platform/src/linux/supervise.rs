@@ -14,30 +14,21 @@ use crate::linux::message::{MESSAGE_MAX, Message};
 use crate::linux::net::{Arriving, GO, Kit, kit};
 use crate::linux::relay::{self, OUTPUT_DEFAULT, Relay};
 use crate::linux::spawn::Ties;
+use crate::linux::spent;
 use crate::linux::sys::{fd, memory, process, signal, socket};
-use crate::linux::terminal::{self, Raw};
 use crate::plan::{Network, Plan, Stdio};
 use crate::report::{Act, End, Limit, SetupFailure, Step};
+use crate::signals::{GRACE, Wish, wish};
+use crate::terminal::{self, Raw};
 
-/// Signals passed on to the command.
-pub(crate) const FORWARDED: [c_int; 9] = [
-    libc::SIGINT,
-    libc::SIGTERM,
-    libc::SIGHUP,
-    libc::SIGQUIT,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-    libc::SIGWINCH,
-    libc::SIGTSTP,
-    libc::SIGCONT,
-];
-/// How long a command asked to end may take before it is killed.
-const GRACE: Duration = Duration::from_secs(5);
 /// How long output still in the pipes may take to be written after the end.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// After this time a command is one that takes its time, and what only starting needed is given back.
 const SETTLED: Duration = Duration::from_millis(250);
+
+/// How often the processor time of the whole tree is added up, where it is limited.
+const COUNTING: Duration = Duration::from_millis(100);
 
 /// A started inner process.
 #[derive(Debug)]
@@ -50,7 +41,15 @@ pub(crate) struct Started {
     pub(crate) line: OwnedFd,
     /// The sockets of its network, if they are here already.
     pub(crate) kit: Option<Kit>,
+    /// What failed if it ends without a word.
+    pub(crate) unsaid: Unsaid,
 }
+
+/// The step that failed, and with what.
+pub(crate) type Unsaid = (Step, &'static str);
+
+/// The stage that is ours from its first instruction on.
+pub(crate) const OWN_STAGE: Unsaid = (Step::Stage, "inner stage");
 
 /// How it ended, and what was collected.
 #[derive(Debug)]
@@ -61,10 +60,14 @@ pub(crate) struct Finished {
     pub(crate) collected: Vec<Vec<u8>>,
     /// Files that were asked for.
     pub(crate) acts: Vec<Act>,
+    /// Limits that were reached, whether or not everything was ended for it.
+    pub(crate) reached: Vec<Limit>,
 }
 
 /// Acts that are remembered.
 const ACTS_MAX: usize = 1 << 17;
+/// Refusals that are kept, when each is told as it happens.
+const REFUSALS_MAX: usize = 256;
 
 /// One launch under way.
 struct Watch<'p> {
@@ -82,6 +85,8 @@ struct Watch<'p> {
     deadline: Option<Instant>,
     kill_at: Option<Instant>,
     settled_at: Option<Instant>,
+    /// When to look at the processor time of the whole tree again.
+    count_at: Option<Instant>,
     written: u64,
     end: Option<End>,
     limit: Option<Limit>,
@@ -117,6 +122,7 @@ pub(crate) fn wait(
         deadline,
         kill_at: None,
         settled_at: Some(Instant::now() + SETTLED),
+        count_at: plan.limits.cpu.map(|_| Instant::now() + COUNTING),
         written: 0,
         end: None,
         limit: None,
@@ -134,13 +140,13 @@ pub(crate) fn wait(
     if outcome.is_err() {
         watch.kill();
     }
-    let last = process::reap(watch.started.pid, 0);
+    let last = process::reap_counting(watch.started.pid);
     outcome.map_err(|error| PlatformError::on("wait for", plan.program.display().to_string(), error))?;
     if let Some(error) = watch.given_up {
         return Err(error);
     }
     watch.drain();
-    Ok(watch.finish(last.ok().flatten().map(|(_, status)| status)))
+    Ok(watch.finish(last.ok()))
 }
 
 impl Watch<'_> {
@@ -176,16 +182,16 @@ impl Watch<'_> {
         }
     }
 
-    /// Only a terminal, the sockets of a network and what is asked for are waited for on the line; all else there is read at the end,
+    /// Only what comes of a terminal, the sockets of a network and what is asked for are waited for on the line; all else there is read at the end,
     /// which saves waking up.
     fn awaits_word(&self) -> bool {
-        let terminal = self.plan.stdio == Stdio::Pty && self.master.is_none();
+        let terminal = self.plan.stdio == Stdio::Pty;
         (terminal || self.awaits_doors || self.plan.trace || self.ties.tell()) && self.failure.is_none()
     }
 
     /// Milliseconds until the next thing that happens by itself.
     fn patience(&self) -> c_int {
-        let next = [self.deadline, self.kill_at, self.settled_at].into_iter().flatten().min();
+        let next = [self.deadline, self.kill_at, self.settled_at, self.count_at].into_iter().flatten().min();
         next.map_or(-1, |at| {
             let left = at.saturating_duration_since(Instant::now()).as_millis() + 1;
             c_int::try_from(left).unwrap_or(c_int::MAX)
@@ -206,6 +212,18 @@ impl Watch<'_> {
             self.settled_at = None;
             memory::give_back_code();
         }
+        if self.count_at.is_some_and(|at| at <= now) {
+            self.count();
+        }
+    }
+
+    /// Ends everything when the whole tree has used its processor time; the kernel itself knows only each process's.
+    fn count(&mut self) {
+        self.count_at = Some(Instant::now() + COUNTING);
+        if self.plan.limits.cpu.is_some_and(|most| spent::by_tree(self.started.pid) >= most) {
+            self.count_at = None;
+            self.stop(Limit::Cpu);
+        }
     }
 
     /// Takes one message off the line; whether there was one.
@@ -216,7 +234,8 @@ impl Watch<'_> {
             Ok((0, _)) => return Ok(false),
             Ok(received) => received,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            Err(error) if error.raw_os_error() == Some(libc::ECONNRESET) => return Ok(false),
+            // Told once of a stage that left without reading everything; what it said is still to come.
+            Err(error) if error.raw_os_error() == Some(libc::ECONNRESET) => return Ok(true),
             Err(error) => return Err(error),
         };
         if buffer[0] == kit::MARK {
@@ -231,11 +250,15 @@ impl Watch<'_> {
             Some(Message::Terminal) => self.attach(extra.into_iter().next())?,
             Some(Message::Asked(act)) => {
                 self.ties.refused(&act);
-                if self.acts.len() < ACTS_MAX {
+                // What is told each time is still kept once; where all is told, that is seen to already.
+                let each_time = self.ties.tell() && !self.plan.trace;
+                let most = if each_time { REFUSALS_MAX } else { ACTS_MAX };
+                if self.acts.len() < most && !(each_time && self.acts.contains(&act)) {
                     self.acts.push(act);
                 }
             }
             Some(Message::Starting) => self.starting = true,
+            Some(Message::Stopped) => self.rest(signal::stop_group),
             None => {}
         }
         Ok(true)
@@ -284,19 +307,21 @@ impl Watch<'_> {
 
     fn forward(&mut self) {
         while let Some(number) = self.signals.next() {
-            match number {
-                libc::SIGWINCH => {
+            match wish(number) {
+                Wish::Resize => {
                     if let Some(master) = &self.master {
                         terminal::copy_size(0, master.as_raw_fd());
                     }
                     self.pass_on(number);
                 }
-                libc::SIGTSTP => self.suspend(),
-                libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT => {
+                // From its own terminal the command stops by itself, and that is told.
+                Wish::Suspend if self.master.is_some() && !self.plan.trace => self.pass_on(number),
+                Wish::Suspend => self.suspend(),
+                Wish::End => {
                     self.pass_on(number);
                     self.kill_at.get_or_insert_with(|| Instant::now() + GRACE);
                 }
-                other => self.pass_on(other),
+                Wish::Other => self.pass_on(number),
             }
         }
     }
@@ -309,12 +334,20 @@ impl Watch<'_> {
     /// Stops the command and ourselves; goes on when continued.
     fn suspend(&self) {
         self.pass_on(libc::SIGSTOP);
+        self.rest(signal::stop_self);
+    }
+
+    /// Stops as the command has stopped, with the user's terminal as it was; both go on when we are continued.
+    fn rest(&self, stop: fn()) {
         if let Some(raw) = &self.raw {
             raw.give_back();
         }
-        signal::stop_self();
+        stop();
         if let Some(raw) = &self.raw {
             raw.again();
+        }
+        if let Some(master) = &self.master {
+            terminal::copy_size(0, master.as_raw_fd());
         }
         self.pass_on(libc::SIGCONT);
     }
@@ -376,7 +409,12 @@ impl Watch<'_> {
         }
     }
 
-    fn finish(self, last: Option<c_int>) -> Finished {
+    fn finish(self, last: Option<(c_int, Duration)>) -> Finished {
+        let used = last.map(|(_, used)| used).unwrap_or_default();
+        let spent = self.plan.limits.cpu.is_some_and(|most| used >= most);
+        let reached = spent.then_some(Limit::Cpu).into_iter().collect();
+        let last = last.map(|(status, _)| status);
+        let (step, object) = self.started.unsaid;
         let end = match (self.failure, self.limit, self.end) {
             (Some(failure), _, _) => End::Setup(failure),
             (None, Some(limit), _) => End::Limit(limit),
@@ -385,15 +423,11 @@ impl Watch<'_> {
                 Some(status) if libc::WIFSIGNALED(status) => End::Signaled(libc::WTERMSIG(status)),
                 // Once the command may have run, nothing that follows is a reason to try another backend.
                 _ if self.starting => End::Signaled(libc::SIGKILL),
-                _ => End::Setup(SetupFailure {
-                    step: Step::Helper,
-                    object: String::from("inner stage"),
-                    errno: libc::ECHILD,
-                }),
+                _ => End::Setup(SetupFailure { step, object: object.to_owned(), errno: libc::ECHILD }),
             },
         };
         let collected = self.relays.into_iter().filter_map(Relay::collected).collect();
-        Finished { end, collected, acts: self.acts }
+        Finished { end, collected, acts: self.acts, reached }
     }
 }
 

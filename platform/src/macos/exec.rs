@@ -17,12 +17,21 @@ use crate::error::PlatformError;
 use crate::macos::given::given;
 use crate::macos::log::Log;
 use crate::macos::prepare::Prepared;
-use crate::macos::stdio::{self, Raw, Relays};
+use crate::macos::stdio::{self, Relays};
 use crate::macos::tree::Tree;
-use crate::macos::watch::{Signals, Watch};
+use crate::macos::watch::{User, Watch};
 use crate::plan::{Limits, Pipe, Plan, Stdio};
 use crate::probe::{Probe, Tried};
 use crate::report::{Act, End, Outcome};
+use crate::scratch::Scratch;
+use crate::terminal;
+
+/// The backend that this is.
+#[cfg(target_os = "macos")]
+const OWN: Backend = Backend::Seatbelt;
+/// Stands for it in tests elsewhere.
+#[cfg(not(target_os = "macos"))]
+const OWN: Backend = Backend::Native;
 
 /// A launch under way.
 #[derive(Debug)]
@@ -126,9 +135,9 @@ pub(crate) fn launch(
         let program = plan.program.display().to_string();
         porter.begun().map_err(|error| PlatformError::on("begin the launch of", program, error))?;
     }
-    let _raw = (plan.stdio == Stdio::Pty).then(Raw::enter).flatten();
-    let _signals = Signals::take();
-    let mut child = spawn(plan, backend, [Pipe::Inherit; 3], porter)?;
+    let user = User::attend(plan.stdio == Stdio::Pty)
+        .map_err(|error| PlatformError::on("collect", "signals", error))?;
+    let mut child = start(plan, backend, [Pipe::Inherit; 3], porter, user)?;
     let held = child.leash();
     let outcome = child.wait();
     drop(held);
@@ -142,25 +151,35 @@ pub(crate) fn spawn(
     pipes: [Pipe; 3],
     porter: Option<&mut dyn Porter>,
 ) -> Result<Child, PlatformError> {
+    start(plan, backend, pipes, porter, User::default())
+}
+
+fn start(
+    plan: &Plan,
+    backend: Option<Backend>,
+    pipes: [Pipe; 3],
+    porter: Option<&mut dyn Porter>,
+    user: User,
+) -> Result<Child, PlatformError> {
     if plan.copies() {
         return Err(PlatformError::NoBackend { reason: String::from("changes cannot be kept apart here") });
     }
-    if !matches!(backend, None | Some(Backend::Seatbelt)) {
+    if backend.is_some_and(|backend| backend != OWN) {
         return Err(PlatformError::NoBackend { reason: String::from("macOS has seatbelt only") });
     }
     let enforcement = promise(plan)?;
     let prepared = Prepared::make(plan, porter)?;
-    begin(plan, prepared, enforcement, pipes)
+    begin(plan, prepared, enforcement, pipes, user)
 }
 
 fn promise(plan: &Plan) -> Result<Enforcement, PlatformError> {
-    let enforcement = Enforcement { backend: Backend::Seatbelt, given: given(plan), landlock: 0 };
+    let enforcement = Enforcement { backend: OWN, given: given(plan), landlock: 0 };
     let lacks = |required: &crate::Guarantee| !enforcement.has(*required);
     let missing: Vec<_> = plan.required.iter().copied().filter(lacks).collect();
     if missing.is_empty() {
         return Ok(enforcement);
     }
-    Err(PlatformError::Missing { backend: Backend::Seatbelt, missing })
+    Err(PlatformError::Missing { backend: OWN, missing })
 }
 
 fn begin(
@@ -168,6 +187,7 @@ fn begin(
     prepared: Prepared,
     enforcement: Enforcement,
     pipes: [Pipe; 3],
+    user: User,
 ) -> Result<Child, PlatformError> {
     let begun = Instant::now();
     let program = plan.program.display().to_string();
@@ -199,8 +219,10 @@ fn begin(
         tree: Tree::of(libc::pid_t::try_from(id).unwrap_or(libc::pid_t::MAX)),
         hold: hold.into(),
         terminal: prepared.terminal.as_ref().and_then(|terminal| terminal.ours.try_clone().ok()),
+        user,
         child,
         begun,
+        kill_at: None,
     };
     // Our copy of the command's end goes with the command, or its reader would never see the end.
     drop(command);
@@ -210,6 +232,8 @@ fn begin(
         Ok(watch.until_the_end(&prepared, relays, log, enforcement))
     });
     let supervisor = Some(supervisor.map_err(wrap)?);
+    // While the command gets under way there is time for what others could not do.
+    Scratch::sweep();
     let [stdin, stdout, stderr] = ours;
     Ok(Child { stdin, stdout, stderr, id, leash: Some(leash.into()), supervisor })
 }
@@ -233,10 +257,15 @@ fn confine(command: &mut Command, plan: &Plan, terminal: bool) {
             return Err(io::Error::last_os_error());
         }
         if terminal {
-            // SAFETY: TIOCSCTTY takes a plain integer.
-            if unsafe { libc::ioctl(0, libc::TIOCSCTTY.into(), 0) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
+            terminal::control(0)?;
+        }
+        // Before the limits: afterwards this would be the new one, and what is open above it would stay open.
+        // SAFETY: takes nothing and cannot fail.
+        let most = unsafe { libc::getdtablesize() };
+        for number in 3..most {
+            let flags = if keep.contains(&number) { 0 } else { libc::FD_CLOEXEC };
+            // SAFETY: takes integers; a number that is not open is answered with an error.
+            unsafe { libc::fcntl(number, libc::F_SETFD, flags) };
         }
         for (resource, most) in &limits {
             let bound = libc::rlimit { rlim_cur: *most, rlim_max: *most };
@@ -244,13 +273,6 @@ fn confine(command: &mut Command, plan: &Plan, terminal: bool) {
             if unsafe { libc::setrlimit(*resource, &raw const bound) } != 0 {
                 return Err(io::Error::last_os_error());
             }
-        }
-        // SAFETY: takes nothing and cannot fail.
-        let most = unsafe { libc::getdtablesize() };
-        for number in 3..most {
-            let flags = if keep.contains(&number) { 0 } else { libc::FD_CLOEXEC };
-            // SAFETY: takes integers; a number that is not open is answered with an error.
-            unsafe { libc::fcntl(number, libc::F_SETFD, flags) };
         }
         Ok(())
     };
@@ -264,8 +286,15 @@ fn confine(command: &mut Command, plan: &Plan, terminal: bool) {
     };
 }
 
+/// How the C library of this system types what can be bounded.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+type Resource = libc::c_int;
+/// The same in tests elsewhere.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+type Resource = libc::__rlimit_resource_t;
+
 /// What the kernel bounds for each process by itself.
-fn bounds(limits: &Limits) -> Vec<(libc::c_int, u64)> {
+fn bounds(limits: &Limits) -> Vec<(Resource, u64)> {
     let seconds = |time: Duration| time.as_secs().max(1);
     let asked = [
         (libc::RLIMIT_CPU, limits.cpu.map(seconds)),
@@ -293,6 +322,6 @@ pub(crate) fn probe() -> Probe {
     };
     let given = if failure.is_none() { given(&plan) } else { Vec::new() };
     let doors = failure.is_none().then_some(Way::OnBehalf);
-    let tried = Tried { backend: Backend::Seatbelt, given, doors, failure };
+    let tried = Tried { backend: OWN, given, doors, failure };
     Probe { landlock: 0, bwrap: None, backends: vec![tried] }
 }

@@ -31,6 +31,7 @@ fn holds(plan: &Plan, guarantee: Guarantee) -> bool {
         G::NetNone | G::NetHosts | G::NetListen => true,
         G::SocketsHidden => plan.unix_sockets == UnixSockets::PairsOnly,
         // A limit that is not asked for is not exceeded; one that is, is watched from outside.
+        G::FsGlob => !plan.narrowed,
         G::MemoryLimit => memory.is_none(),
         G::PidsLimit => pids.is_none(),
         // Whether something exists can be told from the error; processes can be listed; named semaphores are

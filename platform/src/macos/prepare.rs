@@ -17,40 +17,20 @@ use crate::error::PlatformError;
 use crate::macos::seatbelt::{self, Surroundings};
 use crate::macos::stdio::Terminal;
 use crate::plan::{MountOp, Network, Plan, Stdio};
+use crate::scratch::Scratch;
 
 /// The only program that is trusted to put a profile in force.
+#[cfg(target_os = "macos")]
 pub(super) const SANDBOX_EXEC: &str = "/usr/bin/sandbox-exec";
-
-/// Private directories, removed when dropped.
-#[derive(Debug)]
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn make() -> io::Result<Self> {
-        // Links followed, because the profile matches what the kernel resolves to.
-        let base = fs::canonicalize(std::env::temp_dir())?;
-        for attempt in 0..100 {
-            let dir = base.join(format!("sbx-{}-{attempt}", std::process::id()));
-            match fs::DirBuilder::new().mode(0o700).create(&dir) {
-                Ok(()) => return Ok(Self(dir)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::Error::from_raw_os_error(libc::EEXIST))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+/// Stands for it in tests elsewhere: runs the command without a fence.
+#[cfg(not(target_os = "macos"))]
+pub(super) const SANDBOX_EXEC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/macos/standin/sandbox-exec");
 
 /// Everything that is made before the command starts.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    scratch: Scratch,
+    _scratch: Scratch,
+    base: PathBuf,
     /// What stands for the plan's own parts.
     pub(super) surroundings: Surroundings,
     /// The command's terminal, where it gets one.
@@ -63,10 +43,11 @@ pub(super) struct Prepared {
 impl Prepared {
     pub(super) fn make(plan: &Plan, porter: Option<&mut dyn Porter>) -> Result<Self, PlatformError> {
         let wrap = |error| PlatformError::on("make", "a private directory", error);
-        let scratch = Scratch::make().map_err(wrap)?;
-        let mut surroundings = Surroundings { tag: tag(&scratch.0), ..Surroundings::default() };
+        let mut scratch = Scratch::default();
+        let base = scratch.add().map_err(wrap)?;
+        let mut surroundings = Surroundings { tag: tag(&base), ..Surroundings::default() };
         for (number, dest) in seatbelt::wanted_scratch(plan).into_iter().enumerate() {
-            let own = scratch.0.join(number.to_string());
+            let own = base.join(number.to_string());
             fs::DirBuilder::new().mode(0o700).create(&own).map_err(wrap)?;
             surroundings.scratch.push((dest, own));
         }
@@ -76,15 +57,15 @@ impl Prepared {
         surroundings.terminal = terminal.as_ref().map(|terminal| terminal.path.clone());
         surroundings.proxy = open_proxy(plan, porter)?;
         let profile = seatbelt::profile(plan, &surroundings)?;
-        fs::write(scratch.0.join("profile.sb"), &profile.text).map_err(wrap)?;
+        fs::write(base.join("profile.sb"), &profile.text).map_err(wrap)?;
         let env = told(plan, seatbelt::environment(plan, &surroundings), surroundings.proxy);
-        Ok(Self { scratch, surroundings, terminal, profile, env })
+        Ok(Self { _scratch: scratch, base, surroundings, terminal, profile, env })
     }
 
     /// `sandbox-exec` with the profile, to run `program`.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(SANDBOX_EXEC);
-        command.arg("-f").arg(self.scratch.0.join("profile.sb"));
+        command.arg("-f").arg(self.base.join("profile.sb"));
         for (name, value) in &self.profile.parameters {
             command.arg("-D").arg(format!("{name}={value}"));
         }
@@ -93,11 +74,9 @@ impl Prepared {
     }
 }
 
-/// What marks this launch's denials in the log: different for every launch.
-fn tag(scratch: &Path) -> String {
-    let own = scratch.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    format!("{own}-{:x}", since.as_nanos())
+/// What marks this launch's denials in the log: different for every launch, as the directory's name is.
+fn tag(base: &Path) -> String {
+    base.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// Links of the plan that lie in private directories.

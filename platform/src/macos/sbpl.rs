@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use crate::error::PlatformError;
 
 /// The longest string: the reader of profiles gives up somewhat above a thousand bytes.
-const LONGEST: usize = 900;
+pub(super) const LONGEST: usize = 900;
 
 /// A rule of a profile; it always allows.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -77,8 +77,8 @@ pub fn profile(plan: &Plan, surroundings: &Surroundings) -> Result<Profile, Plat
         [("places of the plan", &found.places, true), ("private to the launch", &found.private, false)]
     {
         let with = |right| having(place_list, right);
-        let hidden: Vec<Filter> =
-            found.hidden.iter().flat_map(|path| spellings(path)).map(Filter::Subpath).collect();
+        let hidden = found.hidden.iter().flat_map(|path| spellings(path));
+        let hidden: Vec<Filter> = hidden.map(|path| protect::below(&path)).collect();
         let seen = |paths: &[PathBuf]| subpaths(paths, if guarded { &hidden } else { &[] });
         add(&format!("{why}: read"), READ, seen(&with(Rights::READ)));
         add(&format!("{why}: known, not read"), &["file-read-metadata"], seen(&unread(place_list)));

@@ -1,13 +1,16 @@
 //! The command's descriptors: handed in, relayed or captured.
 //!
-//! Answers for never handing a host file or the user's terminal inside, and for counting output. Relays are
-//! threads; each ends with the bytes it moves.
-//! Invariant: what is handed in is a pipe, a socket, the null device or a private terminal.
+//! Answers for never handing a host file, a socket or the user's terminal inside, and for counting output. Relays
+//! are threads; each ends with the bytes it moves.
+//! Invariant: what is handed in is a pipe, the null device or a private terminal.
 
+use std::ffi::{CStr, OsStr};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::PathBuf;
 use std::process::Stdio as End;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +18,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::plan::{Pipe, Plan, Stdio};
+use crate::terminal::copy_size;
 
 const CHUNK: usize = 64 << 10;
 /// How long output is waited for once everything that could be found has ended.
@@ -158,7 +162,7 @@ fn duplicate(number: RawFd) -> io::Result<OwnedFd> {
 pub(super) struct Terminal {
     pub(super) ours: File,
     pub(super) theirs: OwnedFd,
-    pub(super) path: std::path::PathBuf,
+    pub(super) path: PathBuf,
 }
 
 impl Terminal {
@@ -174,12 +178,13 @@ impl Terminal {
         if made != 0 {
             return Err(io::Error::last_os_error());
         }
-        let path = name.iter().take_while(|c| **c != 0).map(|c| c.cast_unsigned()).collect::<Vec<u8>>();
+        // SAFETY: the name was written by the call above and ends with a zero byte.
+        let path = unsafe { CStr::from_ptr(name.as_ptr()) }.to_bytes();
         // SAFETY: the descriptor is new and nobody else's.
         let ours = unsafe { File::from_raw_fd(ours) };
         // SAFETY: as above.
         let theirs = unsafe { OwnedFd::from_raw_fd(theirs) };
-        let path = std::path::PathBuf::from(String::from_utf8_lossy(&path).into_owned());
+        let path = PathBuf::from(OsStr::from_bytes(path));
         copy_size(0, ours.as_raw_fd());
         Ok(Self { ours, theirs, path })
     }
@@ -192,44 +197,5 @@ impl Terminal {
         std::thread::spawn(move || drain(input, Some(to), &AtomicU64::new(0), u64::MAX));
         relays.output(1, self.ours.try_clone()?.into(), Some(output), most);
         Ok(())
-    }
-}
-
-/// Copies the window size of one terminal to another; what is no terminal is left alone.
-pub(super) fn copy_size(from: RawFd, to: RawFd) {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: TIOCGWINSZ writes one `winsize`.
-    if unsafe { libc::ioctl(from, libc::TIOCGWINSZ, &raw mut size) } == 0 {
-        // SAFETY: TIOCSWINSZ reads one `winsize`.
-        unsafe { libc::ioctl(to, libc::TIOCSWINSZ, &raw const size) };
-    }
-}
-
-/// The user's terminal in raw mode, given back on drop.
-#[derive(Debug)]
-pub(super) struct Raw(libc::termios);
-
-impl Raw {
-    /// Puts the terminal on standard input into raw mode; none if it is no terminal.
-    pub(super) fn enter() -> Option<Self> {
-        // SAFETY: an all-zero `termios` is a valid value of that plain C structure.
-        let mut before: libc::termios = unsafe { std::mem::zeroed() };
-        // SAFETY: `before` is a writable structure of the right type.
-        if unsafe { libc::tcgetattr(0, &raw mut before) } != 0 {
-            return None;
-        }
-        let mut mode = before;
-        // SAFETY: `mode` is a valid `termios`.
-        unsafe { libc::cfmakeraw(&raw mut mode) };
-        // SAFETY: as above.
-        unsafe { libc::tcsetattr(0, libc::TCSADRAIN, &raw const mode) };
-        Some(Self(before))
-    }
-}
-
-impl Drop for Raw {
-    fn drop(&mut self) {
-        // SAFETY: the mode was filled by tcgetattr.
-        unsafe { libc::tcsetattr(0, libc::TCSADRAIN, &raw const self.0) };
     }
 }

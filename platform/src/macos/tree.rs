@@ -6,15 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use libc::{c_int, c_void, pid_t};
+use libc::{c_int, pid_t};
 
-/// The most children of one process that are looked at.
-const MOST: usize = 4096;
+use crate::macos::processes::{Birth, birth, children, footprint, members};
+
 /// Rounds of looking and killing before giving up.
 const ROUNDS: usize = 50;
-
-/// When a process was born, to the microsecond.
-type Birth = (u64, u64);
 
 /// Everything that was seen to descend from one process.
 #[derive(Debug)]
@@ -31,13 +28,14 @@ impl Tree {
         tree
     }
 
-    /// Looks again, and forgets what is gone.
+    /// Forgets what is gone, before its number can stand for a stranger, and looks again.
     pub(super) fn look(&mut self) {
+        self.forget();
         let mut pending: Vec<pid_t> = self.known.keys().copied().collect();
-        pending.extend(listed(|buffer, size| {
-            // SAFETY: `buffer` is writable for `size` bytes.
-            unsafe { libc::proc_listpids(PROC_PGRP_ONLY, self.leader.unsigned_abs(), buffer, size) }
-        }));
+        for member in members(self.leader) {
+            pending.push(member);
+            self.known.extend(birth(member).map(|birth| (member, birth)));
+        }
         while let Some(pid) = pending.pop() {
             for child in children(pid) {
                 if !self.known.contains_key(&child) {
@@ -46,7 +44,16 @@ impl Tree {
                 self.known.extend(birth(child).map(|birth| (child, birth)));
             }
         }
+        self.forget();
+    }
+
+    fn forget(&mut self) {
         self.known.retain(|pid, born| birth(*pid) == Some(*born));
+    }
+
+    /// The process that leads the session.
+    pub(super) fn leader(&self) -> pid_t {
+        self.leader
     }
 
     /// How many processes there are.
@@ -61,7 +68,7 @@ impl Tree {
 
     /// Passes a signal to the leader's group.
     pub(super) fn signal(&self, number: c_int) {
-        // SAFETY: takes two integers; the group is that of a child that is not waited for yet.
+        // SAFETY: takes two integers; the group is that of a child that is not reaped yet.
         unsafe { libc::killpg(self.leader, number) };
     }
 
@@ -80,46 +87,4 @@ impl Tree {
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
     }
-}
-
-/// Asks for processes of one group only.
-const PROC_PGRP_ONLY: u32 = 2;
-
-fn children(pid: pid_t) -> Vec<pid_t> {
-    listed(|buffer, size| {
-        // SAFETY: `buffer` is writable for `size` bytes.
-        unsafe { libc::proc_listchildpids(pid, buffer, size) }
-    })
-}
-
-/// The numbers that a call writes into a buffer. Calls differ in whether they answer in bytes or in numbers, so
-/// what was not written stays zero and is left out.
-fn listed(call: impl Fn(*mut c_void, c_int) -> c_int) -> Vec<pid_t> {
-    let mut pids: Vec<pid_t> = vec![0; MOST];
-    let size = c_int::try_from(size_of_val(pids.as_slice())).unwrap_or(c_int::MAX);
-    if call(pids.as_mut_ptr().cast(), size) <= 0 {
-        return Vec::new();
-    }
-    pids.retain(|pid| *pid > 1);
-    pids
-}
-
-/// When a process was born; none when it is gone or only waits to be reaped.
-fn birth(pid: pid_t) -> Option<Birth> {
-    // SAFETY: an all-zero `proc_bsdinfo` is a valid value of that plain C structure.
-    let mut info: libc::proc_bsdinfo = unsafe { std::mem::zeroed() };
-    let size = c_int::try_from(size_of_val(&info)).ok()?;
-    // SAFETY: `info` is writable for `size` bytes.
-    let read =
-        unsafe { libc::proc_pidinfo(pid, libc::PROC_PIDTBSDINFO, 0, (&raw mut info).cast::<c_void>(), size) };
-    let dead = info.pbi_status == libc::SZOMB;
-    (read == size && !dead).then_some((info.pbi_start_tvsec, info.pbi_start_tvusec))
-}
-
-fn footprint(pid: pid_t) -> u64 {
-    // SAFETY: an all-zero `rusage_info_v2` is a valid value of that plain C structure.
-    let mut usage: libc::rusage_info_v2 = unsafe { std::mem::zeroed() };
-    // SAFETY: the flavour names the structure that the pointer leads to.
-    let read = unsafe { libc::proc_pid_rusage(pid, libc::RUSAGE_INFO_V2, (&raw mut usage).cast()) };
-    if read == 0 { usage.ri_phys_footprint } else { 0 }
 }

@@ -20,17 +20,15 @@ pub fn denial(line: &str, tag: &str) -> Option<Act> {
     let verb = match operation {
         "file-write-unlink" => Verb::Remove,
         operation if operation.starts_with("file-write") => Verb::Write,
-        "file-read-data" | "file-read-metadata" | "file-read-xattr" | "process-exec" => Verb::Read,
+        "file-read-data" | "file-read-xattr" => Verb::Read,
+        "file-read-metadata" => Verb::Look,
+        "process-exec" => Verb::Run,
+        "network-outbound" => Verb::Connect,
         _ => return None,
     };
     let path = unescaped(rest, tag);
-    path.starts_with('/').then(|| Act {
-        verb,
-        path: PathBuf::from(path),
-        call: "",
-        error: libc::EPERM,
-        words: Vec::new(),
-    })
+    let whole = if verb == Verb::Connect { !path.is_empty() } else { path.starts_with('/') };
+    whole.then(|| Act { verb, path: PathBuf::from(path), call: "", error: libc::EPERM, words: Vec::new() })
 }
 
 /// The path at the start of a JSON string's rest: up to its line end, its quote or the tag.
@@ -65,6 +63,23 @@ mod tests {
         let line = "Sandbox: rm(1) deny(1) file-write-unlink /Users/u/x sbx-7f";
         assert_eq!(denial(line, "sbx-7f").unwrap().verb, Verb::Remove);
         assert_eq!(denial(line, "sbx-7f").unwrap().path, PathBuf::from("/Users/u/x"));
+    }
+
+    #[test]
+    fn each_operation_has_its_verb() {
+        for (operation, object, verb) in [
+            ("file-read-data", "/a", Verb::Read),
+            ("file-read-metadata", "/a", Verb::Look),
+            ("process-exec", "/bin/sh", Verb::Run),
+            ("file-write-create", "/a", Verb::Write),
+            ("file-write-unlink", "/a", Verb::Remove),
+            ("network-outbound", "192.0.2.1:443", Verb::Connect),
+            ("network-outbound", "/private/var/run/mDNSResponder", Verb::Connect),
+        ] {
+            let line = format!("Sandbox: x(1) deny(1) {operation} {object} sbx-7f");
+            let act = denial(&line, "sbx-7f").unwrap();
+            assert_eq!((act.verb, act.path), (verb, PathBuf::from(object)), "{operation}");
+        }
     }
 
     #[test]

@@ -9,16 +9,19 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::backend::Enforcement;
+use crate::caught::Caught;
 use crate::macos::log::Log;
 use crate::macos::prepare::{Prepared, SANDBOX_EXEC};
-use crate::macos::stdio::{self, Relays};
+use crate::macos::stdio::Relays;
 use crate::macos::tree::Tree;
 use crate::plan::Limits;
 use crate::report::{End, Limit, Outcome, SetupFailure, Step};
+use crate::signals::{FORWARDED, GRACE, Wish, wish};
+use crate::terminal::{Raw, copy_size};
 
 /// What it returns when a profile cannot be put in force: as a rule because one is already.
 const NESTED: i32 = 71;
@@ -29,8 +32,20 @@ const TICK: Duration = Duration::from_millis(20);
 /// How many ticks pass between looks at the whole tree.
 const TREE_TICKS: u32 = 5;
 
-/// The last signal that was sent to the launcher while it waits.
-static ASKED: AtomicI32 = AtomicI32::new(0);
+/// Whoever waits in front of a launch, attended to: their signals, and their terminal where it is in raw mode.
+#[derive(Debug, Default)]
+pub(super) struct User {
+    signals: Option<Caught>,
+    raw: Option<Raw>,
+}
+
+impl User {
+    /// Collects signals from now on; with a private terminal, makes the user's raw.
+    pub(super) fn attend(terminal: bool) -> io::Result<Self> {
+        let raw = terminal.then(|| Raw::enter(0)).flatten();
+        Ok(Self { signals: Some(Caught::take(&FORWARDED)?), raw })
+    }
+}
 
 /// A launch being waited for.
 #[derive(Debug)]
@@ -39,8 +54,11 @@ pub(super) struct Watch {
     pub(super) tree: Tree,
     pub(super) hold: OwnedFd,
     pub(super) terminal: Option<File>,
+    pub(super) user: User,
     pub(super) child: std::process::Child,
     pub(super) begun: Instant,
+    /// When a command that was asked to end is killed.
+    pub(super) kill_at: Option<Instant>,
 }
 
 impl Watch {
@@ -53,30 +71,39 @@ impl Watch {
         enforcement: Enforcement,
     ) -> Outcome {
         let mut ticks = 0_u32;
-        let end = loop {
-            match self.child.try_wait() {
-                Ok(None) => {}
-                Ok(Some(status)) => break ended(status, prepared),
-                Err(error) => break setup(Step::Helper, SANDBOX_EXEC, &error),
+        let cut_short = loop {
+            match has_ended(self.tree.leader()) {
+                Ok(false) => {}
+                Ok(true) => break None,
+                Err(error) => break Some(setup(Step::Helper, SANDBOX_EXEC, &error)),
             }
-            self.pass_on();
+            self.forward();
             if let Some(end) = self.over(&relays, ticks) {
-                self.tree.kill();
-                let _ = (self.child.kill(), self.child.wait());
-                break end;
+                break Some(end);
             }
             ticks = ticks.wrapping_add(1);
         };
+        // Before the leader is reaped, so that its number and its group cannot be another's.
         self.tree.kill();
+        let status = self.child.wait();
+        let end = match (cut_short, status) {
+            (Some(end), _) => end,
+            (None, Ok(status)) => ended(status, prepared),
+            (None, Err(error)) => setup(Step::Helper, SANDBOX_EXEC, &error),
+        };
         self.terminal = None;
         let acts = log.map(|log| log.finish(&prepared.surroundings.tag)).unwrap_or_default();
         let (stdout, stderr) = relays.finish();
-        Outcome { end, duration: self.begun.elapsed(), enforcement, stdout, stderr, acts }
+        let reached = if let End::Limit(limit) = end { vec![limit] } else { Vec::new() };
+        Outcome { end, duration: self.begun.elapsed(), enforcement, stdout, stderr, acts, reached }
     }
 
     /// Waits a tick; why the launch must end, if it must.
     fn over(&mut self, relays: &Relays, ticks: u32) -> Option<End> {
         if let_go(&self.hold) {
+            return Some(End::Signaled(libc::SIGKILL));
+        }
+        if self.kill_at.is_some_and(|at| at <= Instant::now()) {
             return Some(End::Signaled(libc::SIGKILL));
         }
         if self.limits.wall.is_some_and(|wall| self.begun.elapsed() >= wall) {
@@ -97,13 +124,52 @@ impl Watch {
         None
     }
 
-    fn pass_on(&self) {
-        match (ASKED.swap(0, Ordering::Relaxed), &self.terminal) {
-            (0, _) => {}
-            (libc::SIGWINCH, Some(terminal)) => stdio::copy_size(0, terminal.as_raw_fd()),
-            (number, _) => self.tree.signal(number),
+    fn forward(&mut self) {
+        while let Some(number) = self.user.signals.as_ref().and_then(Caught::next) {
+            match wish(number) {
+                Wish::Resize => {
+                    if let Some(terminal) = &self.terminal {
+                        copy_size(0, terminal.as_raw_fd());
+                    }
+                    self.tree.signal(number);
+                }
+                Wish::Suspend => self.suspend(),
+                Wish::End => {
+                    self.tree.signal(number);
+                    self.kill_at.get_or_insert_with(|| Instant::now() + GRACE);
+                }
+                Wish::Other => self.tree.signal(number),
+            }
         }
     }
+
+    /// Stops the command and ourselves; goes on when continued.
+    fn suspend(&self) {
+        self.tree.signal(libc::SIGSTOP);
+        if let Some(raw) = &self.user.raw {
+            raw.give_back();
+        }
+        // SAFETY: takes two integers; stops this process, and nothing else is concerned.
+        unsafe { libc::kill(std::process::id().cast_signed(), libc::SIGSTOP) };
+        if let Some(raw) = &self.user.raw {
+            raw.again();
+        }
+        self.tree.signal(libc::SIGCONT);
+    }
+}
+
+/// Whether a child has ended; it is not reaped.
+fn has_ended(child: libc::pid_t) -> io::Result<bool> {
+    let id = libc::id_t::try_from(child).map_err(|_| io::ErrorKind::NotFound)?;
+    // SAFETY: an all-zero `siginfo_t` is a valid value of that plain C structure.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: `info` is writable.
+    if unsafe { libc::waitid(libc::P_PID, id, &raw mut info, options) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call has filled the part about a child, or left it zero.
+    Ok(unsafe { info.si_pid() } == child)
 }
 
 /// Waits a tick for the other end of the leash to be let go.
@@ -146,31 +212,4 @@ fn refused(code: i32, prepared: &Prepared) -> Option<End> {
 fn setup(step: Step, object: &str, error: &io::Error) -> End {
     let errno = error.raw_os_error().unwrap_or(libc::EIO);
     End::Setup(SetupFailure { step, object: object.to_owned(), errno })
-}
-
-/// Signals to the launcher that are passed on, while it waits.
-#[derive(Debug)]
-pub(super) struct Signals([(libc::c_int, libc::sighandler_t); 5]);
-
-extern "C" fn asked(number: libc::c_int) {
-    ASKED.store(number, Ordering::Relaxed);
-}
-
-impl Signals {
-    pub(super) fn take() -> Self {
-        let handler = asked as extern "C" fn(libc::c_int) as libc::sighandler_t;
-        Self([libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGWINCH].map(|number| {
-            // SAFETY: the handler only stores a number.
-            (number, unsafe { libc::signal(number, handler) })
-        }))
-    }
-}
-
-impl Drop for Signals {
-    fn drop(&mut self) {
-        for (number, before) in self.0 {
-            // SAFETY: gives back what was found.
-            unsafe { libc::signal(number, before) };
-        }
-    }
 }

@@ -46,7 +46,10 @@ fn one(words: &[&str]) -> String {
         ["chmod", path] => done(fs::set_permissions(path, PermissionsExt::from_mode(0o600))),
         ["truncate", path] => done(truncate(path)),
         ["list", path] => list(path),
-        ["run", path, rest @ ..] => done(Command::new(path).args(rest).output().map(drop)),
+        ["run", path, rest @ ..] => match Command::new(path).args(rest).output() {
+            Ok(output) if !output.status.success() => format!("{}", output.status),
+            other => done(other.map(drop)),
+        },
         ["connect", address] => done(std::net::TcpStream::connect(address).map(drop)),
         ["env"] => {
             std::env::vars().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")

@@ -4,12 +4,12 @@ use std::io::{Read, Write};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use sbx_platform::plan::Stdio;
-use sbx_platform::report::{Limit, Step};
+use sbx_platform::plan::{Access, Code, Limits, MountOp, Stdio};
+use sbx_platform::report::{Limit, SetupFailure, Step};
 use sbx_platform::{Backend, End, Guarantee as G, Pipe, text};
 
 use crate::support::Verdict::{self, Failed, Passed, Withheld};
-use crate::support::{World, same};
+use crate::support::{World, is_root, same};
 
 type Case = fn(&World) -> Verdict;
 
@@ -17,7 +17,10 @@ type Case = fn(&World) -> Verdict;
 pub(crate) const ALL: &[(&str, Case)] = &[
     ("an exit code and a signal are told apart", codes),
     ("a program that does not exist is a failure to set up", no_program),
+    ("a directory that cannot be entered is named", no_directory),
     ("the time limit ends everything", wall),
+    ("processor time is that of all processes", cpu),
+    ("a limit that was reached is named, whoever met it", reached),
     ("output is cut at its limit", output),
     ("a file stays below its limit", file_size),
     ("processes are bounded", pids),
@@ -68,6 +71,73 @@ fn no_program(world: &World) -> Verdict {
     let end = world.launch(&plan).unwrap().end;
     let End::Setup(failure) = &end else { return Failed(format!("{end:?}")) };
     same!("step and cause", (failure.step, failure.errno), (Step::Exec, 2));
+    Passed
+}
+
+fn no_directory(world: &World) -> Verdict {
+    let mut plan = world.plan(&["nothing"]);
+    plan.cwd = world.work("missing");
+    let missing = SetupFailure { step: Step::Directory, object: plan.cwd.display().to_string(), errno: 2 };
+    same!("missing", world.launch(&plan).unwrap().end, End::Setup(missing));
+    // Root enters any directory.
+    if is_root() {
+        return Passed;
+    }
+    plan.cwd = "/root".into();
+    plan.mounts.push(MountOp::Bind {
+        source: plan.cwd.clone(),
+        dest: plan.cwd.clone(),
+        access: Access::ReadOnly,
+        code: Code::Refused,
+    });
+    let refused = SetupFailure { step: Step::Directory, object: String::from("/root"), errno: 13 };
+    same!("closed", world.launch(&plan).unwrap().end, End::Setup(refused.clone()));
+    let by_itself = sbx_platform::launch(&plan, None, None).unwrap();
+    same!("closed, and no other backend is tried", by_itself.end, End::Setup(refused));
+    same!("the first", by_itself.enforcement.backend, Backend::Native);
+    Passed
+}
+
+fn cpu(world: &World) -> Verdict {
+    let mut plan = world.plan(&[]);
+    plan.program = "/usr/bin/sh".into();
+    let script = "for i in 1 2 3; do (while :; do :; done) & done; wait; sleep 9";
+    plan.argv = ["sh", "-c", script].map(Into::into).to_vec();
+    plan.limits.cpu = Some(Duration::from_secs(1));
+    let outcome = world.launch(&plan).unwrap();
+    same!("end", outcome.end, End::Limit(Limit::Cpu));
+    same!("told", outcome.reached, vec![Limit::Cpu]);
+    // One process after the other, none of them for long.
+    let script =
+        "i=0; while [ $i -lt 400 ]; do (j=0; while [ $j -lt 4000 ]; do j=$((j+1)); done); i=$((i+1)); done";
+    plan.argv[2] = script.into();
+    same!("by turns", world.launch(&plan).unwrap().end, End::Limit(Limit::Cpu));
+    Passed
+}
+
+fn reached(world: &World) -> Verdict {
+    let mut plan = world.plan(&[]);
+    plan.program = "/usr/bin/sh".into();
+    let script = "(i=0; while [ $i -lt 40 ]; do sleep 1 & i=$((i+1)); done) 2>/dev/null; exit 7";
+    plan.argv = ["sh", "-c", script].map(Into::into).to_vec();
+    plan.limits.pids = Some(12);
+    let outcome = world.launch(&plan).unwrap();
+    if !outcome.enforcement.has(G::PidsLimit) {
+        return Withheld(G::PidsLimit);
+    }
+    same!("the command's own end", outcome.end, End::Exited(7));
+    // Without a control group nobody counts.
+    let counted = is_root();
+    same!("told", outcome.reached, if counted { vec![Limit::Pids] } else { Vec::new() });
+    if !counted {
+        return Withheld(G::MemoryLimit);
+    }
+    plan.limits = Limits { memory: Some(96 << 20), ..Limits::default() };
+    let hoard = "head -c 60000000 /dev/zero | tail -c 60000000 | wc -c";
+    plan.argv[2] = format!("({hoard} & {hoard} & {hoard} & wait) >/dev/null 2>&1; exit 7").into();
+    let outcome = world.launch(&plan).unwrap();
+    same!("the command's own end", outcome.end, End::Exited(7));
+    same!("told", outcome.reached, vec![Limit::Memory]);
     Passed
 }
 
@@ -183,8 +253,8 @@ fn let_go(world: &World) -> Verdict {
 }
 
 fn terminal(world: &World) -> Verdict {
-    if world.backend == Backend::Landlock {
-        return Withheld(G::FsHidden);
+    if let Some(lacking) = world.lacks(&[G::Terminals]) {
+        return Withheld(lacking);
     }
     let mut plan = world.plan(&[]);
     plan.stdio = Stdio::Pty;

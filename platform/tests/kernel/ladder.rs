@@ -32,6 +32,8 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("every backend is found to work here", simulated::everything),
     ("closed namespaces leave bwrap and landlock", simulated::no_namespaces),
     ("each Landlock level gives what it knows", simulated::levels),
+    ("where somebody watches already, protected paths are not promised", simulated::no_notify),
+    ("a level of Landlock without its scopes is used without them", simulated::no_scopes),
     ("without rules of the packet filter there is a listener for each port", simulated::no_rules),
 ];
 
@@ -65,6 +67,29 @@ mod simulated {
         let text = probe(&[("SBX_TEST_NO_NAMESPACES", "1"), ("SBX_TEST_NO_BWRAP", "1")]);
         let shut = !line(&text, "native").contains(" works: ") && !line(&text, "bwrap").contains(" works: ");
         if shut && line(&text, "landlock").contains(" works: ") { Passed } else { Failed(text) }
+    }
+
+    pub(super) fn no_notify() -> Verdict {
+        let text = probe(&[("SBX_TEST_NO_NOTIFY", "1")]);
+        for backend in ["native", "bwrap", "landlock"] {
+            let found = line(&text, backend);
+            if !found.contains(" works: ") || found.contains("protected-paths") {
+                return Failed(text);
+            }
+        }
+        Passed
+    }
+
+    pub(super) fn no_scopes() -> Verdict {
+        let text = probe(&[("SBX_TEST_NO_SCOPES", "1")]);
+        for backend in ["native", "bwrap", "landlock"] {
+            let found = line(&text, backend);
+            let outside = found.contains(" signals ") != (backend == "landlock");
+            if !found.contains(" works: ") || !outside {
+                return Failed(text);
+            }
+        }
+        Passed
     }
 
     /// All cases about the network again, on a machine without such rules.

@@ -41,7 +41,9 @@ impl Install {
         let change = self.change(&setting)?;
         // VS Code and Claude Code want to be told how a server is talked to; others know.
         let typed = matches!(client.name, "claude-code" | "cursor" | "vscode");
-        let shape = Shape { key: client.key, toml: client.toml, typed };
+        // Claude Code keeps servers of single projects in the user's file.
+        let local = client.name == "claude-code";
+        let shape = Shape { key: client.key, toml: client.toml, typed, local };
         self.file.edit(ui, client.name, &file, "servers", |text| install(text, shape, &change))?;
         Ok(Exit::Fine)
     }

@@ -21,12 +21,12 @@ pub(super) fn read<'j>(asked: &'j Json<'j>) -> Result<Call<'j>, String> {
         _ => (text(asked, "tool_name")?, input(asked)?),
     };
     let served = match event {
-        "beforeMCPExecution" => Some(tool.strip_prefix("MCP:").unwrap_or(tool)),
-        _ => tool.strip_prefix("MCP:").or_else(|| served(tool)),
+        "beforeMCPExecution" => vec![tool.strip_prefix("MCP:").unwrap_or(tool)],
+        _ => tool.strip_prefix("MCP:").map_or_else(|| served(tool), |tool| vec![tool]),
     };
     Ok(Call {
         tool: tool.into(),
-        served: served.map(Into::into),
+        served: served.into_iter().map(Into::into).collect(),
         input,
         dir,
         changeable: event == "preToolUse",

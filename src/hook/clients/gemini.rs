@@ -11,7 +11,11 @@ pub(super) fn read<'j>(asked: &'j Json<'j>) -> Result<Call<'j>, String> {
     let told = asked.get("mcp_context").and_then(|context| context.get("tool_name")).and_then(Json::text);
     Ok(Call {
         tool: tool.into(),
-        served: told.or_else(|| served_by_one(tool)).map(Into::into),
+        served: told
+            .map_or_else(|| served_by_one(tool), |told| vec![told])
+            .into_iter()
+            .map(Into::into)
+            .collect(),
         input: input(asked)?,
         dir: directory(asked, "cwd")?,
         changeable: true,

@@ -97,12 +97,34 @@ fn spelled(input: &Json<'_>) -> String {
     out
 }
 
-/// The tool's name in `mcp__SERVER__TOOL`.
-fn served(tool: &str) -> Option<&str> {
-    tool.strip_prefix("mcp__")?.split_once("__").map(|(_, tool)| tool)
+/// What the tool could be called in `mcp__SERVER__TOOL`.
+fn served(tool: &str) -> Vec<&str> {
+    tool.strip_prefix("mcp__").map(|rest| after_each(rest, "__")).unwrap_or_default()
 }
 
-/// The tool's name in `mcp_SERVER_TOOL`, for servers without a `_` in their names.
-fn served_by_one(tool: &str) -> Option<&str> {
-    tool.strip_prefix("mcp_")?.split_once('_').map(|(_, tool)| tool)
+/// What the tool could be called in `mcp_SERVER_TOOL`.
+fn served_by_one(tool: &str) -> Vec<&str> {
+    tool.strip_prefix("mcp_").map(|rest| after_each(rest, "_")).unwrap_or_default()
+}
+
+/// Everything that stands after a separator: which of them parts the server from its tool is not said.
+fn after_each<'t>(rest: &'t str, separator: &str) -> Vec<&'t str> {
+    let places = rest.char_indices().skip(1).filter(|(at, _)| rest[*at..].starts_with(separator));
+    places.map(|(at, _)| &rest[at + separator.len()..]).filter(|tool| !tool.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_servers_tool_is_whatever_its_name_could_mean() {
+        assert_eq!(served("mcp__notes__read"), ["read"]);
+        assert_eq!(served("mcp__my__notes__read"), ["notes__read", "read"]);
+        assert_eq!(served("mcp__a___b"), ["_b", "b"]);
+        assert_eq!(served_by_one("mcp_my_srv_write_file"), ["srv_write_file", "write_file", "file"]);
+        for none in ["mcp__notes", "mcp__", "mcp__a__", "Bash", "mcp____x"] {
+            assert!(served(none).iter().all(|tool| *tool == "x"), "{none}");
+        }
+    }
 }

@@ -17,19 +17,21 @@ pub(super) fn read<'j>(asked: &'j Json<'j>) -> Result<Call<'j>, String> {
 /// A call as VS Code tells of it.
 pub(super) fn read_of_vscode<'j>(asked: &'j Json<'j>) -> Result<Call<'j>, String> {
     let key = ["hook_event_name", "hookEventName"].into_iter().find(|key| asked.get(key).is_some());
-    call(asked, key.unwrap_or("hook_event_name"), |tool| served(tool).or_else(|| served_by_one(tool)))
+    call(asked, key.unwrap_or("hook_event_name"), |tool| {
+        Some(served(tool)).filter(|readings| !readings.is_empty()).unwrap_or_else(|| served_by_one(tool))
+    })
 }
 
 fn call<'j>(
     asked: &'j Json<'j>,
     key: &str,
-    served: impl Fn(&'j str) -> Option<&'j str>,
+    served: impl Fn(&'j str) -> Vec<&'j str>,
 ) -> Result<Call<'j>, String> {
     event(asked, key, &["PreToolUse"])?;
     let tool = text(asked, "tool_name")?;
     Ok(Call {
         tool: tool.into(),
-        served: served(tool).map(Into::into),
+        served: served(tool).into_iter().map(Into::into).collect(),
         input: input(asked)?,
         dir: directory(asked, "cwd")?,
         changeable: true,

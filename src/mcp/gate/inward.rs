@@ -1,21 +1,31 @@
 //! From the client to the server: what is asked, and judging calls.
 
 use super::{Gate, Passage, is_blank, locked, one_line};
+use crate::capability::{is_cut_by_some, likened};
 use crate::decide::{Denial, DenialCode};
-use crate::mcp::call::{Call, spelled};
+use crate::mcp::call::{Call, action, spelled};
 use crate::mcp::flight::{Asked, FlightError};
 use crate::mcp::protocol::{
-    Era, Fault, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, Kind, Message, error_line, fold,
-    guess_id, raw, result_line,
+    Era, Fault, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, Kind, Message, error_line, guess_id,
+    raw, result_line,
 };
 use crate::mcp::results::{denial_result, policy_result};
 use crate::mcp::rules::Rules;
 use crate::tool::GET_POLICY;
 use serde_json::json;
 
-/// The methods that are policed, or that tell something the gate must know.
 const CALL: &str = "tools/call";
 const LIST: &str = "tools/list";
+/// The methods that are policed, or that tell something the gate must know.
+const KNOWN: [&str; 7] = [
+    CALL,
+    LIST,
+    "initialize",
+    "server/discover",
+    "subscriptions/listen",
+    "notifications/initialized",
+    "notifications/cancelled",
+];
 
 impl Gate {
     /// What becomes of a line from the client.
@@ -29,6 +39,9 @@ impl Gate {
         };
         let passage = match &message.kind {
             Kind::Answer { .. } => Ok(Passage::AsIs),
+            Kind::Request { method, .. } | Kind::Notification { method, .. } if is_disguised(method) => {
+                Err(Fault::NotMessage("some readers would take this method for another"))
+            }
             Kind::Notification { method, params } => self.notification(method, *params),
             Kind::Request { id, method, params } => self.request(&message, *id, method, *params),
         };
@@ -47,8 +60,8 @@ impl Gate {
     }
 
     fn notification(&self, method: &str, params: Option<&str>) -> Result<Passage, Fault> {
-        if is_policed(method) {
-            return Err(Fault::NotMessage("a call is a request, with an `id`"));
+        if method == CALL || method == LIST {
+            return Err(Fault::NotMessage("this method is a request, with an `id`"));
         }
         if method == "notifications/initialized" {
             locked(&self.seen).introduced = true;
@@ -75,12 +88,13 @@ impl Gate {
         method: &str,
         params: Option<&str>,
     ) -> Result<Passage, Fault> {
-        if is_policed(method) && method != CALL {
-            return Err(Fault::NotMessage("some readers would take this method for tools/call"));
-        }
         let kind = match method {
             CALL => return self.call(message, id, params),
-            LIST => Asked::Tools { first: params.and_then(|params| raw(params, "cursor")).is_none() },
+            LIST => {
+                let cursor =
+                    params.and_then(|params| raw(params, "cursor")).filter(|cursor| *cursor != "null");
+                Asked::Tools { first: cursor.is_none() }
+            }
             "initialize" | "server/discover" => Asked::Introduction,
             "subscriptions/listen" => Asked::Subscription { acknowledged: false },
             _ => Asked::Other,
@@ -89,49 +103,58 @@ impl Gate {
     }
 
     fn begin(&self, id: Id<'_>, kind: Asked) -> Result<(), Passage> {
-        locked(&self.flight).begin(id, kind).map_err(|error| {
+        let begun = locked(&self.flight).begin(id, kind);
+        begun.map_err(|error| {
             let code = match error {
                 FlightError::Taken => INVALID_REQUEST,
                 FlightError::Full => INTERNAL_ERROR,
             };
-            Passage::Back(error_line(Some(id.spelled()), code, &format!("refused by sbx: {error}"), None))
+            self.turn_away(id, code, &error.to_string())
         })
+    }
+
+    /// The answer to a request that is not even judged.
+    fn turn_away(&self, id: Id<'_>, code: i64, why: &str) -> Passage {
+        self.note_refused(json!({
+            "decision": "deny", "direction": "client", "call": id.spelled(), "message": why,
+        }));
+        Passage::Back(error_line(Some(id.spelled()), code, &format!("refused by sbx: {why}"), None))
     }
 
     /// A call: taken apart, judged, and sent on in its one spelling.
     fn call(&self, message: &Message<'_>, id: Id<'_>, params: Option<&str>) -> Result<Passage, Fault> {
         let era = Era::of(params);
         let tree = message.tree()?;
-        let call = Call::read(&tree)?;
-        let Some(call) = call else {
-            let text = "refused by sbx: a call has `name` and, if any, `arguments`";
-            return Ok(Passage::Back(error_line(Some(id.spelled()), INVALID_PARAMS, text, None)));
+        let Some(call) = Call::read(&tree)? else {
+            return Ok(self.turn_away(id, INVALID_PARAMS, "a call has `name` and, if any, `arguments`"));
         };
         let rules = self.rules();
         if call.tool == GET_POLICY {
             return Ok(Passage::Back(result_line(id, &era.result(policy_result(&rules)))));
         }
-        let (action, judged) = match self.judge(&rules, &call) {
-            Ok(action) => (action, None),
-            Err(denial) => (None, Some(denial)),
+        let event = |decision, action: Option<&str>| {
+            json!({
+                "decision": decision, "call": id.spelled(), "tool": call.tool, "action": action,
+                "retry": call.retry,
+            })
         };
-        let mut event = json!({
-            "decision": if judged.is_some() { "deny" } else { "allow" },
-            "call": id.spelled(), "tool": call.tool, "action": action, "retry": call.retry,
-        });
-        if let Some(denial) = &judged {
-            event["denial"] = denial.to_json();
-        }
-        if let Err(error) = self.record(event) {
-            let text = format!("refused by sbx: the call cannot be recorded: {error}");
-            return Ok(Passage::Back(error_line(Some(id.spelled()), INTERNAL_ERROR, &text, None)));
-        }
-        if let Some(denial) = judged {
-            return Ok(Passage::Back(result_line(id, &era.result(denial_result(&denial)))));
-        }
+        let action = match self.judge(&rules, &call) {
+            Ok(action) => action,
+            Err(denial) => {
+                let mut event = event("deny", None);
+                event["denial"] = denial.to_json();
+                let answer = || Passage::Back(result_line(id, &era.result(denial_result(&denial))));
+                return Ok(self.record(event).map_or_else(|error| unrecorded(id, &error), |()| answer()));
+            }
+        };
+        // What is recorded as allowed is on its way: nothing can refuse it any more.
         let kind = Asked::Call { tool: call.tool.to_owned(), refused: Vec::new() };
         if let Err(back) = self.begin(id, kind) {
             return Ok(back);
+        }
+        if let Err(error) = self.record(event("allow", action)) {
+            locked(&self.flight).end(id);
+            return Ok(unrecorded(id, &error));
         }
         Ok(Passage::Instead(spelled(&tree, id)))
     }
@@ -141,10 +164,13 @@ impl Gate {
         let agent = rules.policy.agent();
         let invalid =
             |message: String| Box::new(Denial::of_tool(DenialCode::InvalidParams, agent, call.tool, message));
+        if is_cut_by_some(call.tool) {
+            return Err(invalid("some readers would take its name for another".to_owned()));
+        }
         let list = &rules.allowlist;
         let action = match list.action_argument(call.tool) {
             None => None,
-            Some(argument) => call.action(argument).map_err(invalid)?,
+            Some(argument) => action(call.arguments, argument).map_err(invalid)?,
         };
         if !list.allows(call.tool, action) {
             return Err(Box::new(list.denial(agent, call.tool, action)));
@@ -157,7 +183,13 @@ impl Gate {
     }
 }
 
-/// Whether a method is the policed one, or some reader could take it for that.
-fn is_policed(method: &str) -> bool {
-    fold(method.trim()) == CALL
+fn unrecorded(id: Id<'_>, error: &std::io::Error) -> Passage {
+    let text = format!("refused by sbx: the call cannot be recorded: {error}");
+    Passage::Back(error_line(Some(id.spelled()), INTERNAL_ERROR, &text, None))
+}
+
+/// Whether some reader could take a method for one of those the gate knows, though it is not.
+fn is_disguised(method: &str) -> bool {
+    let taken_for = likened(method);
+    KNOWN.iter().any(|known| *known == taken_for && *known != method)
 }

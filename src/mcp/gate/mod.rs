@@ -7,17 +7,25 @@
 mod inward;
 mod outward;
 
-use super::flight::Flight;
+use super::flight::{Flight, add_refusal};
 use super::listing::Seen;
 use super::protocol::{Fault, INTERNAL_ERROR, SUBSCRIPTION_ID, error_line, line_of};
 use super::rules::Rules;
-use crate::audit::{Event, Sink};
+use crate::audit::{Event, Rate, Sink};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+/// After so many ends of calls it is looked whether some have waited long enough to be recorded.
+const MANY_ENDED: usize = 32;
 /// Ends of calls that wait to be recorded at most.
-const MOST_ENDED: usize = 32;
+const MOST_ENDED: usize = 256;
+/// How much later than it happened it is heard that the kernel refused something: so long a call is waited for.
+const LATE: Duration = Duration::from_millis(20);
+/// Refused lines that are told of at once; more are counted.
+const REFUSED_AT_ONCE: u32 = 500;
+/// Refused lines that are told of a second after that.
+const REFUSED_A_SECOND: u32 = 50;
 
 /// What becomes of a line.
 #[derive(Debug, PartialEq, Eq)]
@@ -47,8 +55,12 @@ pub struct Gate {
     audit: Arc<dyn Sink>,
     /// Ends of calls that are not in the log yet: they go there soon, many at a time.
     ended: Mutex<Vec<Ended>>,
+    /// How many refused lines are told of: either side can make as many as it likes.
+    refused: Mutex<Rate>,
     teller: Arc<dyn Teller>,
     server: String,
+    /// The package that runs and its version, where one was resolved.
+    package: Option<(String, String)>,
 }
 
 /// How a call ended.
@@ -57,6 +69,8 @@ struct Ended {
     /// Its identifier as it was spelled.
     id: String,
     tool: String,
+    /// When.
+    at: Instant,
     took: Duration,
     is_error: bool,
     /// What was refused to the server meanwhile.
@@ -81,16 +95,24 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Gate {
     /// A gate with its first rules.
     pub fn new(rules: Rules, server: &str, audit: Arc<dyn Sink>, teller: Arc<dyn Teller>) -> Self {
-        let seen = Seen::new(&rules);
         Self {
             rules: RwLock::new(Arc::new(rules)),
             flight: Mutex::new(Flight::new()),
-            seen: Mutex::new(seen),
+            seen: Mutex::new(Seen::default()),
             audit,
             ended: Mutex::new(Vec::new()),
+            refused: Mutex::new(Rate::new(REFUSED_AT_ONCE, REFUSED_A_SECOND)),
             teller,
             server: server.to_owned(),
+            package: None,
         }
+    }
+
+    /// The same gate, for a server out of a package: what is pinned at first sight is pinned with its version.
+    #[must_use]
+    pub fn running(mut self, package: Option<(String, String)>) -> Self {
+        self.package = package;
+        self
     }
 
     /// The rules now.
@@ -98,10 +120,11 @@ impl Gate {
         Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Judges by other rules from now on.
-    pub fn swap(&self, rules: Rules) {
-        locked(&self.seen).repin(&rules);
-        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+    /// Judges by other rules from now on: all of them at once, for allowlist, arguments and pins are one value.
+    pub fn swap(&self, mut rules: Rules) {
+        let mut now = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        rules.hold_pins_of(&now);
+        *now = Arc::new(rules);
     }
 
     fn event(&self, body: Value) -> Event {
@@ -124,12 +147,28 @@ impl Gate {
         };
         if waiting >= MOST_ENDED {
             self.settle();
+        } else if waiting.is_multiple_of(MANY_ENDED) {
+            self.settle_old();
         }
     }
 
     /// Keeps the ends of calls that are not in the log yet.
     pub fn settle(&self) {
         let ended = std::mem::take(&mut *locked(&self.ended));
+        self.keep_ends(ended);
+    }
+
+    /// Keeps the ends of calls to which nothing can belong any more.
+    pub(super) fn settle_old(&self) {
+        let old = {
+            let mut ended = locked(&self.ended);
+            let old = ended.iter().take_while(|end| end.at.elapsed() >= LATE).count();
+            ended.drain(..old).collect()
+        };
+        self.keep_ends(old);
+    }
+
+    fn keep_ends(&self, ended: Vec<Ended>) {
         if ended.is_empty() {
             return;
         }
@@ -139,16 +178,25 @@ impl Gate {
         }
     }
 
-    /// A line that is not a message, or not one message to every reader.
-    fn refuse_line(&self, direction: &str, fault: &Fault, line: &[u8]) {
+    /// A line that is not a message, or not one message to every reader. Whether there is room to tell of it.
+    fn refuse_line(&self, direction: &str, fault: &Fault, line: &[u8]) -> bool {
         let start = String::from_utf8_lossy(&line[..line.len().min(200)]).into_owned();
-        let kept = self.record(json!({
+        self.note_refused(json!({
             "decision": "deny", "direction": direction, "fault": fault.name(), "message": fault.to_string(),
             "line": start, "bytes": line.len(),
-        }));
-        if let Err(error) = kept {
+        }))
+    }
+
+    /// Records what was refused before anything was decided about it, unless there is too much of it.
+    fn note_refused(&self, mut body: Value) -> bool {
+        let Some(left_out) = locked(&self.refused).admit() else { return false };
+        if left_out > 0 {
+            body["left_out_before"] = json!(left_out);
+        }
+        if let Err(error) = self.record(body) {
             self.teller.tell(&format!("cannot record a refused line: {error}"));
         }
+        true
     }
 
     /// Notices for the client that the list of tools is another now.
@@ -171,9 +219,18 @@ impl Gate {
         left.iter().map(|request| error_line(Some(&request.id), INTERNAL_ERROR, why, None)).collect()
     }
 
-    /// Attaches something that was refused to the server to the calls under way.
-    pub fn note_refusal(&self, refusal: &Value) -> Vec<Value> {
-        locked(&self.flight).refused(refusal)
+    /// Attaches something that was refused to the server to the calls under way, and names them. What is heard of
+    /// late belongs to calls that have just ended too.
+    pub fn note_refusal(&self, refusal: &Value, late: bool) -> Vec<Value> {
+        let mut calls = locked(&self.flight).refused(refusal);
+        if late {
+            let mut ended = locked(&self.ended);
+            for end in ended.iter_mut().rev().take_while(|end| end.at.elapsed() < LATE) {
+                calls.push(json!({ "id": end.id, "tool": end.tool }));
+                add_refusal(&mut end.refused, refusal);
+            }
+        }
+        calls
     }
 }
 

@@ -9,6 +9,7 @@ use crate::mcp::protocol::{
 };
 use crate::mcp::results::{answer_line, attach};
 use crate::mcp::rules::Rules;
+use std::time::Instant;
 
 impl Gate {
     /// What becomes of a line from the server.
@@ -39,7 +40,7 @@ impl Gate {
 
     /// A line of the server's that is no message: not passed on, but nobody is left waiting for it.
     pub fn refuse_from_server(&self, fault: &Fault, head: &[u8], tail: &[u8]) -> Passage {
-        self.refuse_line("server", fault, head);
+        let told = self.refuse_line("server", fault, head);
         let id = guess_id(head, tail);
         let request = id.as_deref().and_then(Id::read).and_then(|id| locked(&self.flight).end(id));
         match request {
@@ -47,6 +48,7 @@ impl Gate {
                 let text = format!("the server's answer was refused by sbx: {fault}");
                 Passage::Instead(error_line(Some(&request.id), INTERNAL_ERROR, &text, None))
             }
+            None if !told => Passage::Dropped,
             None => {
                 let start = String::from_utf8_lossy(&head[..head.len().min(80)]).into_owned();
                 self.teller.tell(&format!("dropped a line of the server's output ({fault}): {start}"));
@@ -94,7 +96,7 @@ impl Gate {
                     None => Passage::AsIs,
                 };
                 let (id, took) = (id.spelled().to_owned(), request.since.elapsed());
-                self.record_end(Ended { id, tool, took, is_error, refused });
+                self.record_end(Ended { id, tool, at: Instant::now(), took, is_error, refused });
                 passage
             }
         }
@@ -109,8 +111,8 @@ impl Gate {
         match shown {
             Ok(Some(listing)) => {
                 listing.remarks.iter().for_each(|remark| self.teller.tell(remark));
-                if let Some(pins) = &listing.first_sight {
-                    self.keep_pins(&rules, pins);
+                if let Some(pins) = listing.first_sight {
+                    self.keep_pins(&rules, &Pins { package: self.package.clone(), ..pins });
                 }
                 Passage::Instead(answer_line(id, &listing.result))
             }
@@ -150,11 +152,7 @@ impl Gate {
                 .map(str::to_owned),
             Err(fault) => return self.unreadable(id, &fault, message.line),
         };
-        let Some(pins) = &pinned.pins else {
-            locked(&self.seen).instructions = told;
-            return Passage::AsIs;
-        };
-        if told.is_none() || told == pins.instructions {
+        if locked(&self.seen).knows(pinned, told) {
             return Passage::AsIs;
         }
         self.teller.tell("the server's instructions are not the pinned ones; they were taken out");

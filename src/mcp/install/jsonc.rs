@@ -216,6 +216,18 @@ pub(crate) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, St
     Ok(replace(text, &root, node, value))
 }
 
+/// Takes away what is at the end of a path of keys, if it is there.
+pub(crate) fn unset(text: &str, path: &[&str]) -> Result<String, String> {
+    let Some((last, above)) = path.split_last() else { return Ok(text.to_owned()) };
+    let root = Node::parse(text)?;
+    let map = above.iter().try_fold(&root, |node, key| node.get(key));
+    let at = map.and_then(Node::members).and_then(|all| all.iter().position(|member| member.key == *last));
+    Ok(match (map, at) {
+        (Some(map), Some(at)) => take_out(text, map, at),
+        _ => text.to_owned(),
+    })
+}
+
 /// Puts a value in the place of another.
 pub(crate) fn replace(text: &str, root: &Node, node: &Node, value: &Value) -> String {
     let (unit, indent) = (unit(text, root), indent_of(text, node.span.start));

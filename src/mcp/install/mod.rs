@@ -45,6 +45,8 @@ pub struct Shape<'s> {
     pub toml: bool,
     /// Whether an entry says that it is talked to over its streams.
     pub typed: bool,
+    /// Whether the file has lists for single projects too, below `projects`.
+    pub local: bool,
 }
 
 /// What a file says afterwards.
@@ -91,39 +93,22 @@ impl Outcome {
 /// A sentence about what is wrong with the file.
 pub fn install(text: &str, shape: Shape<'_>, change: &Change) -> Result<Installed, String> {
     let mut file = File::open(text, shape)?;
-    let servers = file.servers()?;
     let mut told = Vec::new();
-    match change {
-        Change::Add { name, command, args } => {
-            let mut entry = Map::new();
-            let there = servers.get(name);
-            if shape.typed && there.is_none() {
-                entry.insert("type".to_owned(), json!("stdio"));
-            }
-            entry.extend([("command".to_owned(), json!(command)), ("args".to_owned(), json!(args))]);
-            told.push((name.clone(), file.put(name, there, entry)?));
+    if let Change::Add { name, command, args } = change {
+        let servers = file.servers()?;
+        let there = servers.get(name);
+        let mut entry = Map::new();
+        if shape.typed && there.is_none() {
+            entry.insert("type".to_owned(), json!("stdio"));
         }
-        Change::Wrap { command, agent, only } => {
-            for (name, server) in
-                servers.iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == *name))
-            {
-                let outcome = match wrapped(name, server, command, agent) {
-                    Ok(entry) => file.put(name, Some(server), entry)?,
-                    Err(outcome) => outcome,
-                };
-                told.push((name.clone(), outcome));
-            }
-        }
-        Change::Unwrap { only } => {
-            for (name, server) in
-                servers.iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == *name))
-            {
-                let outcome = match unwrapped(server) {
-                    Some(entry) => file.put(name, Some(server), entry)?,
-                    None => Outcome::Skipped("it is not wrapped"),
-                };
-                told.push((name.clone(), outcome));
-            }
+        entry.extend([("command".to_owned(), json!(command)), ("args".to_owned(), json!(args))]);
+        told.push((name.clone(), file.put(name, there, entry)?));
+    } else {
+        file.change_all(change, &mut told, |name| name.to_owned())?;
+        for project in file.projects(shape)? {
+            let mut list = file.of_project(&project);
+            list.change_all(change, &mut told, |name| format!("{name} in {project}"))?;
+            file = list.of_user();
         }
     }
     let text = file.text();
@@ -145,8 +130,8 @@ fn wrapped(name: &str, server: &Value, sbx: &str, agent: &str) -> Result<Map<Str
     let Some(command) = server["command"].as_str() else {
         return Err(Outcome::Skipped("it is not started by the client"));
     };
-    if own_words(server, "wrap").is_some() {
-        return Err(Outcome::Same);
+    if let Some(words) = own_words(server, "wrap") {
+        return Ok(rewrapped(words, sbx, agent));
     }
     if own_words(server, "serve").is_some() {
         return Err(Outcome::Skipped("it is sbx itself, which fences every call"));
@@ -159,12 +144,26 @@ fn wrapped(name: &str, server: &Value, sbx: &str, agent: &str) -> Result<Map<Str
     ]))
 }
 
+/// The keys of an entry that is wrapped already, perhaps for another agent or by an sbx that has moved.
+fn rewrapped(words: &[Value], sbx: &str, agent: &str) -> Map<String, Value> {
+    let mut words = words.to_vec();
+    let own = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let of_agent = |word: &Value| word == "--agent" || word == "-a";
+    match words[..own].iter().position(of_agent).filter(|at| at + 1 < own) {
+        Some(at) => words[at + 1] = json!(agent),
+        None => drop(words.splice(2..2, [json!("--agent"), json!(agent)])),
+    }
+    Map::from_iter([("command".to_owned(), json!(sbx)), ("args".to_owned(), json!(words))])
+}
+
 /// The keys of an entry as it was before sbx.
 fn unwrapped(server: &Value) -> Option<Map<String, Value>> {
     let words = own_words(server, "wrap")?;
     let at = words.iter().position(|word| word == "--")?;
     let (command, args) = words[at + 1..].split_first()?;
-    Some(Map::from_iter([("command".to_owned(), command.clone()), ("args".to_owned(), json!(args))]))
+    // A server without words needs no list of them.
+    let args = if args.is_empty() { Value::Null } else { json!(args) };
+    Some(Map::from_iter([("command".to_owned(), command.clone()), ("args".to_owned(), args)]))
 }
 
 /// The words of an entry that runs `sbx mcp` and this.
@@ -177,7 +176,7 @@ fn own_words<'s>(server: &'s Value, what: &str) -> Option<&'s [Value]> {
 
 /// A client's file, open for changes.
 enum File<'s> {
-    Json { text: String, key: &'s str },
+    Json { text: String, key: &'s str, project: Option<String> },
     Toml { document: Box<toml_edit::DocumentMut>, key: &'s str },
 }
 
@@ -186,23 +185,83 @@ impl<'s> File<'s> {
         Ok(if shape.toml {
             Self::Toml { document: Box::new(toml::parse(text)?), key: shape.key }
         } else {
-            Self::Json { text: text.to_owned(), key: shape.key }
+            Self::Json { text: text.to_owned(), key: shape.key, project: None }
         })
     }
 
     fn servers(&self) -> Result<Map<String, Value>, String> {
         match self {
             Self::Json { text, .. } if text.trim().is_empty() => Ok(Map::new()),
-            Self::Json { text, key } => match jsonc::Node::parse(text)?.get(key).map(jsonc::Node::to_value) {
-                None => Ok(Map::new()),
-                Some(Value::Object(servers)) => Ok(servers),
-                Some(_) => Err(format!("`{key}` is not a map")),
-            },
+            Self::Json { text, key, project } => {
+                let root = jsonc::Node::parse(text)?;
+                let list = path(key, project).iter().try_fold(&root, |node, key| node.get(key));
+                match list.map(jsonc::Node::to_value) {
+                    None => Ok(Map::new()),
+                    Some(Value::Object(servers)) => Ok(servers),
+                    Some(_) => Err(format!("`{key}` is not a map")),
+                }
+            }
             Self::Toml { document, key } => toml::servers(document, key),
         }
     }
 
-    /// Makes an entry's keys what they should be; the others stay.
+    /// The projects that have a list of their own.
+    fn projects(&self, shape: Shape<'_>) -> Result<Vec<String>, String> {
+        match self {
+            Self::Json { text, key, .. } if shape.local && !text.trim().is_empty() => {
+                let root = jsonc::Node::parse(text)?;
+                let projects = root.get("projects").and_then(jsonc::Node::members).unwrap_or_default();
+                let own = projects.iter().filter(|project| project.value.get(key).is_some());
+                Ok(own.map(|project| project.key.clone()).collect())
+            }
+            Self::Json { .. } | Self::Toml { .. } => Ok(Vec::new()),
+        }
+    }
+
+    /// The same file, with a project's list in place of the user's.
+    fn of_project(self, name: &str) -> Self {
+        match self {
+            Self::Json { text, key, .. } => Self::Json { text, key, project: Some(name.to_owned()) },
+            toml @ Self::Toml { .. } => toml,
+        }
+    }
+
+    /// The same file, with the user's list again.
+    fn of_user(self) -> Self {
+        match self {
+            Self::Json { text, key, .. } => Self::Json { text, key, project: None },
+            toml @ Self::Toml { .. } => toml,
+        }
+    }
+
+    /// Wraps or unwraps what is in the list, and says what became of each entry.
+    fn change_all(
+        &mut self,
+        change: &Change,
+        told: &mut Vec<(String, Outcome)>,
+        shown: impl Fn(&str) -> String,
+    ) -> Result<(), String> {
+        let only = match change {
+            Change::Add { .. } => return Ok(()),
+            Change::Wrap { only, .. } | Change::Unwrap { only } => only,
+        };
+        for (name, server) in self.servers()? {
+            if only.as_ref().is_some_and(|only| *only != name) {
+                continue;
+            }
+            let meant = match change {
+                Change::Wrap { command, agent, .. } => wrapped(&name, &server, command, agent),
+                Change::Add { .. } | Change::Unwrap { .. } => {
+                    unwrapped(&server).ok_or(Outcome::Skipped("it is not wrapped"))
+                }
+            };
+            let outcome = meant.map_or_else(Ok, |entry| self.put(&name, Some(&server), entry))?;
+            told.push((shown(&name), outcome));
+        }
+        Ok(())
+    }
+
+    /// Makes an entry's keys what they should be, or takes away those that are to be nothing; the others stay.
     fn put(
         &mut self,
         name: &str,
@@ -213,12 +272,20 @@ impl<'s> File<'s> {
             return Ok(Outcome::Same);
         }
         match self {
-            Self::Json { text, key } if there.is_none() => {
-                *text = jsonc::set(text, &[key, name], &Value::Object(entry))?;
-            }
-            Self::Json { text, key } => {
+            Self::Json { text, key, project } => {
+                let mut path = path(key, project);
+                path.push(name);
+                if there.is_none() {
+                    *text = jsonc::set(text, &path, &Value::Object(entry))?;
+                    return Ok(Outcome::Added);
+                }
                 for (member, value) in &entry {
-                    *text = jsonc::set(text, &[key, name, member], value)?;
+                    path.push(member);
+                    *text = match value {
+                        Value::Null => jsonc::unset(text, &path)?,
+                        value => jsonc::set(text, &path, value)?,
+                    };
+                    path.pop();
                 }
             }
             Self::Toml { document, key } => toml::set(document, key, name, &entry)?,
@@ -234,12 +301,17 @@ impl<'s> File<'s> {
     }
 }
 
+/// Where a list stands in a file.
+fn path<'p>(key: &'p str, project: &'p Option<String>) -> Vec<&'p str> {
+    project.iter().flat_map(|project| ["projects", project.as_str()]).chain([key]).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const JSON: Shape<'_> = Shape { key: "mcpServers", toml: false, typed: true };
-    const TOML: Shape<'_> = Shape { key: "mcp_servers", toml: true, typed: false };
+    const JSON: Shape<'_> = Shape { key: "mcpServers", toml: false, typed: true, local: true };
+    const TOML: Shape<'_> = Shape { key: "mcp_servers", toml: true, typed: false, local: false };
 
     fn wrap() -> Change {
         Change::Wrap { command: "/usr/bin/sbx".into(), agent: "scout".into(), only: None }
@@ -262,6 +334,31 @@ mod tests {
             let read = |text: &str| File::open(text, shape).unwrap().servers().unwrap();
             assert_eq!(read(&back.text), read(text));
         }
+    }
+
+    #[test]
+    fn a_server_of_one_project_is_wrapped_too_and_one_without_words_gets_none() {
+        let text = "{\n  \"projects\": {\n    \"/w/a\": {\"mcpServers\": {\"db\": {\"command\": \"dbd\"}}},\n    \"/w/b\": {}\n  }\n}\n";
+        let once = install(text, JSON, &wrap()).unwrap();
+        assert_eq!(once.entries, [("db in /w/a".to_owned(), Outcome::Changed)]);
+        assert!(once.text.contains("/usr/bin/sbx"), "{}", once.text);
+        let back = install(&once.text, JSON, &Change::Unwrap { only: None }).unwrap();
+        let read = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+        assert_eq!(read(&back.text), read(text));
+        let toml = "[mcp_servers.db]\ncommand = \"dbd\"\n";
+        let once = install(toml, TOML, &wrap()).unwrap();
+        let back = install(&once.text, TOML, &Change::Unwrap { only: None }).unwrap();
+        assert_eq!(back.text, toml);
+    }
+
+    #[test]
+    fn what_was_wrapped_for_another_or_by_an_old_sbx_is_wrapped_anew() {
+        let old = r#"{"mcpServers": {"fs": {"command": "/gone/sbx", "args": ["mcp", "wrap", "--agent", "old", "--allowlist", "a.yml", "--", "npx", "--agent", "x"]}}}"#;
+        let done = install(old, JSON, &wrap()).unwrap();
+        assert_eq!(done.entries, [("fs".to_owned(), Outcome::Changed)]);
+        let server = &listed(&done.text, JSON).unwrap()["fs"];
+        let words = ["mcp", "wrap", "--agent", "scout", "--allowlist", "a.yml", "--", "npx", "--agent", "x"];
+        assert_eq!((&server["command"], &server["args"]), (&json!("/usr/bin/sbx"), &json!(words)));
     }
 
     #[test]

@@ -52,6 +52,10 @@ pub(super) fn set(
     let server = list.get_mut(name).and_then(Item::as_table_like_mut);
     let server = server.ok_or_else(|| format!("`{key}.{name}` is not a table"))?;
     for (key, wanted) in entry {
+        if wanted.is_null() {
+            server.remove(key);
+            continue;
+        }
         let new = match wanted {
             Value::String(text) => value(text.as_str()),
             Value::Array(words) => value(words.iter().filter_map(Value::as_str).collect::<Array>()),

@@ -37,6 +37,9 @@ pub enum Fault {
     /// A key that some readers take for one of the protocol's.
     #[error("the key `{0}` is not one of the protocol's, but some readers would take it for one")]
     Lookalike(String),
+    /// A key by which some readers give a map keys that it does not have.
+    #[error("the key `__proto__` gives a map other keys to some readers")]
+    Prototype,
     /// A list of messages.
     #[error("batches are not part of the protocol any more")]
     Batch,
@@ -68,6 +71,7 @@ impl Fault {
             | Self::Unfinished => super::PARSE_ERROR,
             Self::Duplicate(_)
             | Self::Lookalike(_)
+            | Self::Prototype
             | Self::Batch
             | Self::NotObject
             | Self::NotMessage(_)
@@ -87,6 +91,7 @@ impl Fault {
             Self::Surrogate(_) => "surrogate",
             Self::Duplicate(_) => "duplicate_key",
             Self::Lookalike(_) => "lookalike_key",
+            Self::Prototype => "prototype_key",
             Self::Batch => "batch",
             Self::NotObject => "not_object",
             Self::NotMessage(_) => "not_message",

@@ -4,7 +4,8 @@
 //! Invariant: a line that any reader could take for another kind of message, or for several, is refused.
 
 use super::json::{Fault, Scanner};
-use super::tree::{Json, fold, raw, unique};
+use super::tree::{Json, no_prototype, raw, unique};
+use crate::capability::fold;
 use std::borrow::Cow;
 
 /// The keys JSON-RPC gives a meaning to.
@@ -108,7 +109,7 @@ impl<'l> Message<'l> {
         }
         let mut members: Vec<(Cow<'l, str>, &'l str)> = Vec::with_capacity(4);
         scanner.members(0, |scanner, key| {
-            let key = key.decode()?;
+            let key = no_prototype(key.decode()?)?;
             members.push((key, scanner.value(1)?));
             Ok(())
         })?;
@@ -153,7 +154,8 @@ fn kind<'l>(members: &[(Cow<'l, str>, &'l str)]) -> Result<Kind<'l>, Fault> {
     }
     match (get("method"), get("result"), get("error")) {
         (Some(method), None, None) => {
-            let (method, params) = (text(method)?, get("params"));
+            // Nothing, said in so many words.
+            let (method, params) = (text(method)?, get("params").filter(|params| *params != "null"));
             if params.is_some_and(|params| !params.starts_with(['{', '['])) {
                 return Err(Fault::NotMessage("`params` is an object"));
             }
@@ -224,6 +226,9 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"method":"x","param\u017f":{}}"#, "lookalike_key"),
             (r#"{"jsonrpc":"2.0","id":1,"method":"x","params\u0000y":{}}"#, "lookalike_key"),
             (r#"{"jsonrpc":"2.0","id":1,"metho\ud800d":"x"}"#, "surrogate"),
+            (r#"{"jsonrpc":"2.0","id":1,"__proto__":{"method":"tools/call"},"method":"x"}"#, "prototype_key"),
+            (r#"{"jsonrpc":"2.0","id":1,"__pr\u006fto__":{},"method":"x"}"#, "prototype_key"),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","params":7}"#, "not_message"),
             (r#"[{"jsonrpc":"2.0","id":1,"method":"tools/call"}]"#, "batch"),
             ("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\"}", "byte_order_mark"),
             (r#"{"jsonrpc":"2.0","id":1,"method":"x","result":{}}"#, "not_message"),

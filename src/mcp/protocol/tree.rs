@@ -4,6 +4,7 @@
 //! [`FOLDED`] levels not even in two spellings that some reader takes for one.
 
 use super::json::{Fault, Scanner};
+use crate::capability::fold;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -147,7 +148,7 @@ fn build<'l>(scanner: &mut Scanner<'l>, depth: usize, level: usize) -> Result<Js
         Some(b'{') => {
             let mut members: Vec<(Cow<'l, str>, Json<'l>)> = Vec::new();
             scanner.members(depth, |scanner, key| {
-                let key = key.decode()?;
+                let key = no_prototype(key.decode()?)?;
                 members.push((key, build(scanner, depth + 1, level + 1)?));
                 Ok(())
             })?;
@@ -172,6 +173,11 @@ fn build<'l>(scanner: &mut Scanner<'l>, depth: usize, level: usize) -> Result<Js
     }
 }
 
+/// A key, unless it is the one by which some readers give a map keys that it does not have.
+pub(super) fn no_prototype(key: Cow<'_, str>) -> Result<Cow<'_, str>, Fault> {
+    if key == "__proto__" { Err(Fault::Prototype) } else { Ok(key) }
+}
+
 /// Up to so many keys it is quicker to compare each with each.
 const FEW: usize = 8;
 
@@ -193,17 +199,6 @@ pub(super) fn unique<'k>(
         }
     }
     Ok(())
-}
-
-/// What a careless reader takes a key for: letters without case (some fold `ſ` and the Kelvin sign too), and
-/// nothing after a NUL.
-#[must_use]
-pub fn fold(key: &str) -> Cow<'_, str> {
-    if key.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase() && byte != 0) {
-        return Cow::Borrowed(key);
-    }
-    let seen = key.split('\0').next().unwrap_or_default();
-    Cow::Owned(seen.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect())
 }
 
 /// A key of `members` that a careless reader takes for `wanted`, though it is not.

@@ -66,12 +66,14 @@ pub(super) fn offer(tool: &Tool) -> Offer {
 
 /// What a tool's risk and needs say of its effects.
 fn hints(tool: &Tool) -> Hints {
-    let read_only = matches!(tool.action, Action::Internal(Api::FsRead | Api::FsList));
+    let read_only =
+        matches!(tool.action, Action::Internal(Api::FsRead | Api::FsList | Api::NetGet | Api::RecordsRead));
     Hints {
         read_only,
         destructive: !read_only && tool.risk() == Risk::High,
         idempotent: read_only || matches!(tool.action, Action::Internal(Api::FsWrite)),
-        open_world: tool.net != Net::None,
+        open_world: tool.net != Net::None
+            || matches!(tool.action, Action::Internal(api) if api.reaches_out()),
     }
 }
 

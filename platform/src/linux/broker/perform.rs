@@ -188,7 +188,7 @@ impl<'p> Hands<'p> {
         let flags = flags & !(libc::O_NOFOLLOW | libc::O_CREAT | libc::O_EXCL) | libc::O_NOCTTY;
         match found.st_mode & libc::S_IFMT {
             // Others read from it too, and must not be told what the caller's own input never said.
-            libc::S_IFIFO if flags & libc::O_ACCMODE != libc::O_RDONLY && is_input(&found) => {
+            libc::S_IFIFO if flags & libc::O_ACCMODE != libc::O_RDONLY && self.protected.is_input(&found) => {
                 Err(errno(libc::EACCES))
             }
             libc::S_IFIFO => Waiting::begin(&self.resolver, object, flags),
@@ -251,7 +251,11 @@ impl<'p> Hands<'p> {
         if let Some(keys) = self.protected.settings_at(&to.path, &is_own).filter(|_| flags == 0) {
             return settings::replace(&from, &to, keys).map(|()| Done::Nothing);
         }
-        self.guard(&to, Change::Make)?;
+        if let Err(refused) = self.guard(&to, Change::Make) {
+            // git writes its settings anew even where nothing changes.
+            let changes = flags != 0 || !settings::is_same(&from, &to);
+            return if changes { Err(refused) } else { settings::leave(&from).map(|()| Done::Nothing) };
+        }
         if to_kind.is_some() {
             self.guard(&to, Change::Take)?;
         }
@@ -424,13 +428,6 @@ fn link(from: c_int, name: &CStr, to: &Spot, flags: c_int) -> io::Result<()> {
     // SAFETY: descriptors we hold and NUL-terminated names.
     check_int(unsafe { libc::linkat(from, name.as_ptr(), to.parent.as_raw_fd(), to.name.as_ptr(), flags) })
         .map(drop)
-}
-
-/// Whether this is the pipe that the launch was given as its standard input, and not as its output too.
-fn is_input(found: &libc::stat) -> bool {
-    let same =
-        |number| fd::stat(number).is_ok_and(|own| (own.st_dev, own.st_ino) == (found.st_dev, found.st_ino));
-    same(0) && !same(1) && !same(2)
 }
 
 /// What lies at `spot`, `None` if nothing does.

@@ -9,10 +9,12 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::linux::sources::writable_bind;
+use crate::linux::sys::fd;
 use crate::path::within;
 use crate::plan::{Access, InsideNew, MountOp, Place, Plan, ProtectedName, Rights};
 use crate::report::Verb;
@@ -35,6 +37,8 @@ pub(crate) struct Protected {
     unwritten: Vec<PathBuf>,
     /// The largest file there may be.
     file_size: Option<u64>,
+    /// The pipe that is the command's input and not its output too, as device and number.
+    input: Option<(u64, u64)>,
     proc: PathBuf,
 }
 
@@ -90,13 +94,42 @@ impl Protected {
         let (paths, by_first, file_size) =
             (paths.into_iter().collect(), OnceCell::new(), plan.limits.file_size);
         let unwritten = unwritten(plan);
-        any.then_some(Self { paths, names, by_first, held_here, opened, lasting, unwritten, file_size, proc })
+        let input = None;
+        any.then_some(Self {
+            paths,
+            names,
+            by_first,
+            held_here,
+            opened,
+            lasting,
+            unwritten,
+            file_size,
+            input,
+            proc,
+        })
+    }
+
+    /// The same for a command with these descriptors as its input and outputs.
+    pub(crate) fn with_stdio(self, stdio: &[OwnedFd; 3]) -> Self {
+        let id = |file: &OwnedFd| fd::stat(file.as_raw_fd()).ok().map(|found| (found.st_dev, found.st_ino));
+        let [input, output, errors] = [id(&stdio[0]), id(&stdio[1]), id(&stdio[2])];
+        Self { input: input.filter(|_| input != output && input != errors), ..self }
+    }
+
+    /// Whether this is the command's input, from which others may read too.
+    pub(super) fn is_input(&self, found: &libc::stat) -> bool {
+        self.input == Some((found.st_dev, found.st_ino))
     }
 
     /// Whether removing names has to be watched too: names that may stand anywhere cannot all be covered by
     /// read-only mounts, and rights of a private place must not reach into others.
     pub(crate) fn watches_removal(&self) -> bool {
         !self.names.is_empty() || !self.held_here.is_empty()
+    }
+
+    /// Whether rights are held here that the kernel's own rules would lend too widely.
+    pub(crate) fn holds_rights(&self) -> bool {
+        !self.held_here.is_empty()
     }
 
     /// What is to be told of something made at `path`, if anything is. Protected names of several parts may start with

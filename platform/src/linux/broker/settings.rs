@@ -9,9 +9,11 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 
 use super::resolve::Spot;
 use crate::linux::sys::{check_int, errno, fd};
+use crate::path::normalize;
 
 /// The largest file that is read.
 const MAX: u64 = 64 << 10;
@@ -23,27 +25,46 @@ const STAGED: &CStr = c".sbx-staged";
 /// Checks the file at `from` and puts a copy of what was checked at `to`: descriptors that others hold on the old
 /// one lead nowhere from then on.
 pub(super) fn replace(from: &Spot, to: &Spot, keys: &[Cow<'_, str>]) -> io::Result<()> {
-    let found = fd::stat_at(from.parent.as_raw_fd(), &from.name)?;
-    if found.st_mode & libc::S_IFMT != libc::S_IFREG {
-        return Err(errno(libc::EACCES));
-    }
-    let opened =
-        fd::open(from.parent.as_fd(), &from.name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC, 0)?;
-    let mut text = String::new();
-    File::from(opened).take(MAX + 1).read_to_string(&mut text).map_err(|_| errno(libc::EACCES))?;
-    if text.len() as u64 > MAX || !is_harmless(&text, keys) {
+    let (mode, bytes) = read(from)?;
+    let text = String::from_utf8(bytes).map_err(|_| errno(libc::EACCES))?;
+    let place = to.path.parent().unwrap_or(&to.path);
+    if !is_harmless(&text, keys, place) {
         return Err(errno(libc::EACCES));
     }
     let _ = unlink(to, STAGED);
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     // SAFETY: takes and answers with a plain integer; the mask is set again before every act.
     unsafe { libc::umask(0) };
-    let made = fd::open(to.parent.as_fd(), STAGED, flags, found.st_mode & 0o777)?;
+    let made = fd::open(to.parent.as_fd(), STAGED, flags, mode & 0o777)?;
     File::from(made).write_all(text.as_bytes()).inspect_err(|_| drop(unlink(to, STAGED)))?;
     let parent = to.parent.as_raw_fd();
     // SAFETY: a descriptor we hold and NUL-terminated names.
     check_int(unsafe { libc::renameat(parent, STAGED.as_ptr(), parent, to.name.as_ptr()) })?;
+    leave(from)
+}
+
+/// Whether the two are plain files that say the same, so that putting one in the place of the other changes nothing.
+pub(super) fn is_same(from: &Spot, to: &Spot) -> bool {
+    matches!((read(from), read(to)), (Ok((_, from)), Ok((_, to))) if from == to)
+}
+
+/// Takes away a file whose place has been taken.
+pub(super) fn leave(from: &Spot) -> io::Result<()> {
     unlink(from, &from.name)
+}
+
+/// The mode and the content of a small plain file.
+fn read(spot: &Spot) -> io::Result<(libc::mode_t, Vec<u8>)> {
+    let refused = || errno(libc::EACCES);
+    let found = fd::stat_at(spot.parent.as_raw_fd(), &spot.name)?;
+    if found.st_mode & libc::S_IFMT != libc::S_IFREG {
+        return Err(refused());
+    }
+    let flags = libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
+    let opened = fd::open(spot.parent.as_fd(), &spot.name, flags, 0)?;
+    let mut bytes = Vec::new();
+    File::from(opened).take(MAX + 1).read_to_end(&mut bytes).map_err(|_| refused())?;
+    if bytes.len() as u64 > MAX { Err(refused()) } else { Ok((found.st_mode, bytes)) }
 }
 
 fn unlink(spot: &Spot, name: &CStr) -> io::Result<()> {
@@ -51,8 +72,8 @@ fn unlink(spot: &Spot, name: &CStr) -> io::Result<()> {
     check_int(unsafe { libc::unlinkat(spot.parent.as_raw_fd(), name.as_ptr(), 0) }).map(drop)
 }
 
-/// Whether every line is a section, a harmless key, a comment or empty.
-fn is_harmless(text: &str, keys: &[Cow<'_, str>]) -> bool {
+/// Whether every line is a section, a harmless key, a comment or empty; the file stands in the directory `place`.
+fn is_harmless(text: &str, keys: &[Cow<'_, str>], place: &Path) -> bool {
     let mut section = String::new();
     // A line may go on after a backslash, where a comment would hide what follows: none may end in one.
     !text.contains('\0')
@@ -68,9 +89,27 @@ fn is_harmless(text: &str, keys: &[Cow<'_, str>]) -> bool {
             Some(_) => {
                 let key =
                     line.split(['=', ' ', '\t', '#', ';']).next().unwrap_or_default().to_ascii_lowercase();
-                !line.ends_with('\\') && keys.iter().any(|allowed| fits(allowed, &section, &key))
+                !line.ends_with('\\')
+                    && keys.iter().any(|allowed| fits(allowed, &section, &key))
+                    && (key != "worktree" || section != "core" || stays_around(line, place))
             }
         })
+}
+
+/// Whether the value leads from a repository below `.git` into the tree around that `.git`, and not out of it: what is
+/// checked out later is written there.
+fn stays_around(line: &str, repository: &Path) -> bool {
+    let Some((_, value)) = line.split_once('=') else { return false };
+    let value = value.trim();
+    let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
+    let Some(git) = repository.ancestors().find(|above| above.ends_with(".git")) else { return false };
+    let Some(tree) = git.parent() else { return false };
+    let target = normalize(&repository.join(value));
+    !value.contains(['"', '\\', '#', ';'])
+        && Path::new(value).is_relative()
+        && target != tree
+        && target.starts_with(tree)
+        && !target.starts_with(git)
 }
 
 /// `core` of `[core]`, `branch.*` of `[branch "x"]`; anything after the bracket is not understood.
@@ -104,7 +143,33 @@ mod tests {
     fn harmless(text: &str) -> bool {
         let keys =
             ["core.bare", "core.repositoryformatversion", "branch.*.remote", "color.*"].map(Cow::Borrowed);
-        is_harmless(text, &keys)
+        is_harmless(text, &keys, Path::new("/w/.git"))
+    }
+
+    #[test]
+    fn the_files_of_a_submodule_lie_in_the_tree_around_it() {
+        let harmless = |place: &str, value: &str| {
+            let keys = [Cow::Borrowed("core.worktree")];
+            is_harmless(&format!("[core]\n\tworktree = {value}\n"), &keys, Path::new(place))
+        };
+        let module = "/w/.git/modules/a/b";
+        for value in ["../../../../a/b", "\"../../../../with blank\"", "../../../../.././w/x"] {
+            assert!(harmless(module, value), "{value}");
+        }
+        for value in [
+            "../../../..",
+            "../../../../..",
+            "../../../../../home",
+            "/w/x",
+            "/home",
+            "../../../hooks",
+            "x",
+            "\"../../../../x\\",
+            "../../../../x # y",
+        ] {
+            assert!(!harmless(module, value), "{value}");
+        }
+        assert!(!harmless("/w/modules/a", "../../x"), "no repository is around");
     }
 
     #[test]

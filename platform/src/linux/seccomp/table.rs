@@ -299,13 +299,92 @@ pub(crate) fn name_of(number: u32, arch: Arch) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    #[test]
+    macro_rules! numbers {
+        ($($name:ident)+) => { &[$((stringify!($name), libc::$name)),+] };
+    }
+
+    /// What the C library calls them, on both architectures.
+    const EVERYWHERE: &[(&str, libc::c_long)] = numbers! {
+        SYS_acct SYS_add_key SYS_bind SYS_bpf SYS_chdir SYS_chroot SYS_clock_settime SYS_clone
+        SYS_clone3 SYS_connect SYS_delete_module SYS_execve SYS_execveat SYS_faccessat
+        SYS_faccessat2 SYS_fanotify_init SYS_fchmod SYS_fchmodat SYS_fcntl SYS_finit_module
+        SYS_fremovexattr SYS_fsconfig SYS_fsetxattr SYS_fsmount SYS_fsopen SYS_fspick
+        SYS_get_mempolicy SYS_init_module SYS_io_uring_enter SYS_io_uring_register
+        SYS_io_uring_setup SYS_ioctl SYS_ioprio_set SYS_kcmp SYS_kexec_load SYS_keyctl
+        SYS_landlock_create_ruleset SYS_linkat SYS_listen SYS_lookup_dcookie SYS_lremovexattr
+        SYS_lsetxattr SYS_mbind SYS_memfd_create SYS_memfd_secret SYS_migrate_pages SYS_mkdirat
+        SYS_mknodat SYS_mount SYS_mount_setattr SYS_move_mount SYS_move_pages SYS_mq_open
+        SYS_msgctl SYS_msgget SYS_msgrcv SYS_msgsnd SYS_name_to_handle_at SYS_newfstatat
+        SYS_nfsservctl SYS_open_by_handle_at SYS_open_tree SYS_openat SYS_openat2
+        SYS_perf_event_open SYS_personality SYS_pidfd_getfd SYS_pivot_root SYS_prctl
+        SYS_prlimit64 SYS_process_madvise SYS_process_mrelease SYS_process_vm_readv
+        SYS_process_vm_writev SYS_ptrace SYS_quotactl SYS_quotactl_fd SYS_readlinkat SYS_reboot
+        SYS_removexattr SYS_renameat2 SYS_request_key SYS_sched_setaffinity SYS_sched_setattr
+        SYS_sched_setparam SYS_sched_setscheduler SYS_semctl SYS_semget SYS_semop SYS_semtimedop
+        SYS_sendmmsg SYS_sendmsg SYS_sendto SYS_set_mempolicy SYS_set_mempolicy_home_node
+        SYS_setdomainname SYS_sethostname SYS_setns SYS_setpriority SYS_setsockopt
+        SYS_settimeofday SYS_setxattr SYS_shmat SYS_shmctl SYS_shmget SYS_socket SYS_socketpair
+        SYS_statx SYS_swapoff SYS_swapon SYS_symlinkat SYS_syslog SYS_truncate SYS_umask
+        SYS_umount2 SYS_unlinkat SYS_unshare SYS_userfaultfd SYS_vhangup
+    };
+
+    /// What it knows on this one besides.
     #[cfg(target_arch = "x86_64")]
-    fn numbers_agree_with_the_c_library() {
-        for (name, known) in
-            [("openat2", libc::SYS_openat2), ("socket", libc::SYS_socket), ("renameat2", libc::SYS_renameat2)]
-        {
-            assert_eq!(number(name, Arch::X86_64).map(i64::from), Some(known));
+    const HERE: &[(&str, libc::c_long)] = numbers! {
+        SYS__sysctl SYS_access SYS_chmod SYS_creat SYS_fchmodat2 SYS_ioperm SYS_iopl
+        SYS_kexec_file_load SYS_link SYS_lstat SYS_mkdir SYS_mknod SYS_modify_ldt SYS_open
+        SYS_readlink SYS_rename SYS_renameat SYS_rmdir SYS_stat SYS_symlink SYS_unlink
+        SYS_uselib
+    };
+    #[cfg(target_arch = "aarch64")]
+    const HERE: &[(&str, libc::c_long)] = &[];
+
+    /// What it does not know everywhere, being too old or too new.
+    const UNKNOWN: &[&str] = &[
+        "create_module",
+        "fchmodat2",
+        "file_setattr",
+        "kexec_file_load",
+        "lsm_set_self_attr",
+        "open_tree_attr",
+        "removexattrat",
+        "renameat",
+        "setxattrat",
+    ];
+
+    /// The first number that means the same call on every architecture.
+    const SHARED: u32 = 424;
+
+    fn all() -> impl Iterator<Item = &'static Call> {
+        REFUSED.iter().flat_map(|refusal| refusal.calls).chain(CHECKED)
+    }
+
+    #[test]
+    fn every_number_is_the_c_librarys() {
+        let mut compared = 0;
+        for call in all() {
+            let known =
+                EVERYWHERE.iter().chain(HERE).find(|(name, _)| name.strip_prefix("SYS_") == Some(call.name));
+            match (call.number(Arch::NATIVE), known) {
+                (Some(own), Some((name, number))) => assert_eq!(i64::from(own), *number, "{name}"),
+                (Some(_), None) => {
+                    assert!(UNKNOWN.contains(&call.name), "{} is compared with nothing", call.name)
+                }
+                (None, known) => assert_eq!(known, None, "{} has a number here", call.name),
+            }
+            compared += usize::from(known.is_some());
+        }
+        // Each once, so that none is compared in vain.
+        assert_eq!(compared, EVERYWHERE.len() + HERE.len());
+    }
+
+    #[test]
+    fn new_calls_have_one_number_on_both_architectures() {
+        for call in all() {
+            let (one, other) = (call.number(Arch::X86_64), call.number(Arch::Aarch64));
+            if one.max(other) >= Some(SHARED) {
+                assert_eq!(one, other, "{}", call.name);
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use libc::{c_int, c_long, c_ulong, pid_t};
 
@@ -115,6 +116,26 @@ pub(crate) fn reap(pid: pid_t, flags: c_int) -> io::Result<Option<(pid_t, c_int)
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Waits for a child's end: its raw status, and the processor time that it and all it has waited for have used.
+pub(crate) fn reap_counting(pid: pid_t) -> io::Result<(c_int, Duration)> {
+    let mut status = 0;
+    // SAFETY: an all-zero `rusage` is a valid value of that plain C structure.
+    let mut used: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both are writable and of the right types.
+        match check_int(unsafe { libc::wait4(pid, &raw mut status, 0, &raw mut used) }) {
+            Ok(_) => return Ok((status, time(used.ru_utime) + time(used.ru_stime))),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn time(value: libc::timeval) -> Duration {
+    let seconds = Duration::from_secs(u64::try_from(value.tv_sec).unwrap_or(0));
+    seconds + Duration::from_micros(u64::try_from(value.tv_usec).unwrap_or(0))
 }
 
 /// `prctl` with integer arguments.

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use libc::{c_int, c_long};
 
@@ -87,6 +88,12 @@ pub(crate) fn set_default(signal: c_int) {
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
+/// Has `signal` do nothing.
+pub(crate) fn ignore(signal: c_int) {
+    // SAFETY: ignoring runs no code of ours.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
 impl Collected {
     /// Blocks `signals` and opens a descriptor on which they arrive.
     pub(crate) fn take(signals: &[c_int]) -> io::Result<Self> {
@@ -108,7 +115,12 @@ impl Collected {
         self.line.as_raw_fd()
     }
 
-    /// The next signal that has arrived: its number and who sent it (0 for the kernel).
+    /// Waits until one has arrived, but not longer than `time`.
+    pub(crate) fn wait(&self, time: Duration) {
+        fd::readable_within(self.raw(), time);
+    }
+
+    /// The next signal that has arrived.
     pub(crate) fn next(&self) -> Option<c_int> {
         let mut buffer = [0_u8; size_of::<libc::signalfd_siginfo>()];
         match fd::read(self.raw(), &mut buffer) {
@@ -131,4 +143,16 @@ impl Drop for Collected {
 pub(crate) fn stop_self() {
     // SAFETY: stops the process; nothing else is concerned.
     let _ = check(c_long::from(unsafe { libc::raise(libc::SIGSTOP) }));
+}
+
+/// Stops this process, and those that the user started with it, as the terminal would; where nobody is there who
+/// could continue them, the kernel goes on at once.
+pub(crate) fn stop_group() {
+    set_default(libc::SIGTSTP);
+    let before = apply(libc::SIG_UNBLOCK, &set_of(&[libc::SIGTSTP]));
+    // SAFETY: plain integers; 0 is the group of this process.
+    let _ = check_int(unsafe { libc::kill(0, libc::SIGTSTP) });
+    if let Ok(before) = before {
+        let _ = set_mask(&before);
+    }
 }

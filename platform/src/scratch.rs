@@ -1,7 +1,7 @@
 //! Private directories that stand for private file systems where there are no namespaces.
 //!
 //! Answers for making them, for removing them, and for sweeping those of launches that were killed. It leaves
-//! what they stand for to [`super::bare`].
+//! what they stand for to the backends.
 //! Invariant: a directory belongs to a launch that lives as long as its lock is held; only what is not locked
 //! is swept.
 
@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use crate::linux::sys::process;
+use crate::launch::ids;
 use crate::walk::{self, remove_tree};
 
 /// How the names of all such directories begin.
@@ -25,18 +25,25 @@ pub(crate) struct Scratch {
 }
 
 /// The user's run-time directory if there is one, which is memory and goes with the session; else that for
-/// temporary files.
-fn base() -> PathBuf {
+/// temporary files. Links followed, because profiles match what the kernel resolves to.
+fn base() -> io::Result<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir());
-    runtime.unwrap_or_else(std::env::temp_dir)
+    fs::canonicalize(runtime.unwrap_or_else(std::env::temp_dir))
+}
+
+/// A name that no launch had before: where processes outlive a launch that was killed, one of them may still have
+/// rights on the directory of an earlier one with the same process number.
+fn fresh() -> String {
+    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    format!("{PREFIX}{}-{:x}", std::process::id(), since.as_nanos())
 }
 
 impl Scratch {
     /// One more directory.
     pub(crate) fn add(&mut self) -> io::Result<PathBuf> {
-        let base = base();
-        for attempt in 0..100 {
-            let dir = base.join(format!("{PREFIX}{}-{attempt}", process::own_pid()));
+        let base = base()?;
+        for _ in 0..100 {
+            let dir = base.join(fresh());
             match DirBuilder::new().mode(0o700).create(&dir) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
@@ -54,7 +61,8 @@ impl Scratch {
 
     /// Removes what launches left behind that were killed.
     pub(crate) fn sweep() {
-        let (base, user) = (base(), process::ids().0);
+        let Ok(base) = base() else { return };
+        let user = ids().0;
         let mut left = Vec::new();
         let mut looked_at = 0;
         let _ = walk::names(&base, |name| {
@@ -89,5 +97,24 @@ impl Drop for Scratch {
                 remove_tree(dir);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_nobody_holds_is_swept_and_what_is_held_stays() {
+        let mut held = Scratch::default();
+        let (own, other) = (held.add().unwrap(), held.add().unwrap());
+        assert!(own != other && own.is_dir());
+        let left = base().unwrap().join(fresh());
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join("file"), "x").unwrap();
+        Scratch::sweep();
+        assert!(!left.exists() && own.is_dir() && other.is_dir());
+        drop(held);
+        assert!(!own.exists() && !other.exists());
     }
 }
