@@ -167,6 +167,28 @@ const MESSAGE_PIECES: &[&str] = &[
     "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{\"name\":\"evil\"}}",
 ];
 
+/// What programs say to the gateway: requests, chunked bodies, questions for names, SOCKS, a greeting of TLS.
+const SAID: &[&[u8]] = &[
+    b"GET /a?b HTTP/1.1\r\nHost: x.example:80\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+    b"POST http://x.example/ HTTP/1.0\r\nContent-Length: 5\r\nX: y\r\n\r\nhello",
+    b"PUT / HTTP/1.1\r\nHost: [::1]\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    b"CONNECT x.example:443 HTTP/1.1\r\nHost: x.example\r\n\r\n",
+    b"5\r\nhello\r\n0\r\nTrailer: x\r\n\r\nGET",
+    b"a;x=\"y\"\r\n0123456789\r\n00\r\n\r\n",
+    b"\0\x07\x01\0\0\x01\0\0\0\0\0\x01\x03api\x04test\0\0\x01\0\x01\0\0\x29\x04\xd0\0\0\0\0\0\0",
+    b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x011\x010\x010\x03127\x07in-addr\x04arpa\0\0\x0c\0\x01",
+    b"\x05\x01\0\x05\x01\0\x03\x09x.example\x01\xbb",
+    b"\x05\x02\0\x02\x05\x01\0\x01\x7f\0\0\x01\0\x50",
+    b"\x05\x01\0\x05\x01\0\x04\0\0\0\0\0\0\0\0\0\0\xff\xff\x01\x02\x03\x04\0\x50",
+    HELLO,
+];
+
+/// A greeting for `x.example` that offers HTTP/2.
+const HELLO: &[u8] = b"\x16\x03\x01\0\x67\x01\0\0\x63\x03\x03\
+0123456789abcdef0123456789abcdef\0\0\x02\x13\x01\x01\0\0\x38\
+\0\0\0\x0e\0\x0c\0\0\x09x.example\0\x10\0\x05\0\x03\x02h2\0\x0a\0\x04\0\x02\0\x1d\
+\0\x0d\0\x04\0\x02\x04\x03\0\x2b\0\x03\x02\x03\x04\0\x33\0\x02\0\0";
+
 fn bent(seed: &[u8], seeds: &[Vec<u8>], pieces: &[&str], course: &mut Course) -> Vec<u8> {
     let mut data = seed.to_vec();
     for _ in 0..=course.next(6) {
@@ -236,7 +258,17 @@ fn seeds() -> Vec<Vec<u8>> {
     let records: Vec<String> =
         texts.iter().filter(|text| text.contains("capabilities:")).map(|text| in_front(text)).collect();
     texts.extend(records);
-    texts.into_iter().map(String::into_bytes).collect()
+    texts.into_iter().map(String::into_bytes).chain(SAID.iter().map(|said| said.to_vec())).collect()
+}
+
+/// The shape of what a target reads, so that seeds of that shape are chosen more often.
+fn seeds_for(name: &str) -> Vec<Vec<u8>> {
+    match name {
+        "http_head" | "http_chunks" | "dns_question" | "socks" | "tls_hello" => {
+            SAID.iter().map(|said| said.to_vec()).collect()
+        }
+        _ => seeds(),
+    }
 }
 
 /// A record as an edit's input: a spec on the first line, then the record with front matter.
@@ -254,7 +286,7 @@ fn drive(name: &str, body: fn(&[u8])) {
         _ => PIECES.to_vec(),
     };
     let asked = std::env::var("SBX_FUZZ_ITERATIONS").ok().and_then(|text| text.parse().ok());
-    let seeds = seeds();
+    let seeds = seeds_for(name);
     let mut course = Course(0x5eed);
     let bent = |_| {
         let seed = course.pick(&seeds).clone();
@@ -277,6 +309,18 @@ macro_rules! smoke {
     };
 }
 
+/// Seeds that no reader takes would try nothing.
+#[test]
+fn what_is_said_to_the_gateway_is_read() {
+    use sbx::net::tried::{chunked, question, request_head, socks_target, tls_greeting};
+    let count = |reads: &dyn Fn(&[u8]) -> bool| SAID.iter().filter(|said| reads(said)).count();
+    assert_eq!(count(&|said| matches!(request_head(said), Ok(Some(_)))), 4);
+    assert_eq!(count(&|said| chunked(said, 1, false).is_some_and(|(_, ended)| ended)), 2);
+    assert_eq!(count(&|said| question(said).is_some()), 2);
+    assert_eq!(count(&|said| socks_target(said).is_some()), 3);
+    assert_eq!(count(&|said| tls_greeting(said).is_some()), 1);
+}
+
 smoke! {
     front_matter_splits_any_text front_matter
     records_are_read_or_refused record
@@ -291,4 +335,9 @@ smoke! {
     tasks_are_read_or_refused helper_task
     lines_are_answered_once serve
     no_denied_call_gets_through mcp_gate
+    heads_have_one_reading http_head
+    chunks_are_the_same_however_they_come http_chunks
+    questions_are_answered_within_bounds dns_question
+    targets_of_socks_have_one_spelling socks
+    greetings_of_tls_are_read_or_refused tls_hello
 }

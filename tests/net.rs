@@ -30,6 +30,8 @@ mod services;
 mod smuggling;
 #[path = "net/tls.rs"]
 mod tls;
+#[path = "net/told.rs"]
+mod told;
 #[path = "net/verbs.rs"]
 mod verbs;
 #[path = "net/world.rs"]

@@ -4,7 +4,10 @@
 //! one another and with a slow one, edits mean what they say, output is bounded by the input.
 
 use sbx::capability::{CommandPattern, Host, HostPattern, Spec, Target, matches_segment, split_list};
+mod network;
 mod readers;
+
+pub use network::{dns_question, http_chunks, http_head, socks, tls_hello};
 
 use sbx::hook::{Client, files_of_patch, plain_words, quote, reads, unquote};
 use sbx::manifest::{EditError, RiskSettings, grant, parse_spec, revoke, split};

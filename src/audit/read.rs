@@ -79,18 +79,22 @@ fn lines(reader: &mut dyn BufRead, each: &mut dyn FnMut(Entry) -> io::Result<()>
     }
 }
 
-/// Hands over what is written from now on, until `each` fails. Looks again every `pause`.
+/// Hands over what is written after a line, until `each` fails. Looks again every `pause`.
 ///
 /// # Errors
 /// When the log cannot be read, or what `each` answers.
 pub fn follow(
     state_dir: &Path,
     pause: Duration,
+    after: u64,
     each: &mut dyn FnMut(Entry) -> io::Result<()>,
 ) -> io::Result<()> {
+    // By number and not by place: what is written while others are read is not lost.
+    let each: &mut dyn FnMut(Entry) -> io::Result<()> =
+        &mut |entry| if entry.seq > after { each(entry) } else { Ok(()) };
     let path = Files::in_dir(state_dir).current();
     let mut open: Option<File> = None;
-    let mut at = std::fs::metadata(&path).map_or(0, |meta| meta.len());
+    let mut at = 0;
     let mut waiting = true;
     loop {
         if open.is_none() {

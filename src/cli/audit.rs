@@ -111,7 +111,9 @@ impl Show {
         let filter = self.wanted.filter()?;
         let most = if self.all { usize::MAX } else { self.last };
         let mut kept: VecDeque<Entry> = VecDeque::new();
+        let mut last = 0;
         let damaged = entries(dir, &mut |entry| {
+            last = entry.seq;
             if filter.wants(&entry) {
                 kept.push_back(entry);
                 if kept.len() > most {
@@ -131,7 +133,7 @@ impl Show {
             if !self.follow {
                 return Ok(());
             }
-            follow(dir, PAUSE, &mut |entry| if filter.wants(&entry) { print(&entry) } else { Ok(()) })
+            follow(dir, PAUSE, last, &mut |entry| if filter.wants(&entry) { print(&entry) } else { Ok(()) })
         });
         match shown {
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),

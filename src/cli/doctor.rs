@@ -2,8 +2,8 @@
 
 use super::{CliError, Exit, Ui, registered};
 use crate::capability::Risk;
-use crate::doctor::{Fares, Finding, HostFacts, Level, Report, files, fix, records, try_backend};
-use crate::run::Setting;
+use crate::doctor::{Fares, Finding, HostFacts, Level, Report, files, fix, records, tools, try_backend};
+use crate::run::{Setting, SettingError};
 use clap::Args;
 use sbx_platform::{Backend, Guarantee};
 use std::fmt::Write;
@@ -25,7 +25,7 @@ pub(super) struct Doctor {
 
 impl Doctor {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
-        let setting = Setting::from_env()?;
+        let (setting, broken) = Setting::despite_errors()?;
         let fixed = if self.fix { fix(&setting) } else { Vec::new() };
         let backends = Backend::ALL.into_iter().map(|backend| {
             ui.progress(&format!("trying {backend} …"));
@@ -36,8 +36,10 @@ impl Doctor {
         let program = std::env::current_exe().unwrap_or_else(|_| "/usr/bin/sbx".into());
         let report =
             Report::of(HostFacts::read(Path::new("/")), sbx_platform::landlock(), backends, &program)
+                .and(broken.iter().map(configuration).collect())
                 .and(records(&setting))
                 .and(files(&setting))
+                .and(tools(&setting))
                 .and(registered::findings(&setting));
         if ui.json {
             ui.answer_json(&report.to_json(&fixed))?;
@@ -47,6 +49,12 @@ impl Doctor {
         }
         Ok(if report.worst() >= Level::Warning { Exit::Denied } else { Exit::Fine })
     }
+}
+
+/// A configuration that keeps everything from running is a finding too; the rest is examined without it.
+fn configuration(error: &SettingError) -> Finding {
+    let message = format!("nothing is run until the configuration is mended: {error}");
+    Finding::new("files", "configuration", Level::Error, message)
 }
 
 /// The report for people.

@@ -17,8 +17,8 @@ use std::time::SystemTime;
 /// What to show, and where.
 #[derive(Debug, Args)]
 pub(super) struct Report {
-    /// Write one page that needs nothing else to this file; `-` is stdout.
-    #[arg(long, value_name = "FILE")]
+    /// Write one page that needs nothing else to this file, sbx-report.html when none is named; `-` is stdout.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "sbx-report.html")]
     html: Option<PathBuf>,
     /// Only these agents; may be repeated.
     #[arg(long, short)]

@@ -3,6 +3,7 @@
 use crate::capability::{Capability, HostError, Method, Target};
 use crate::manifest::normalize_id;
 use crate::policy::Proposal;
+use crate::profile::verb_of;
 use sbx_platform::path::normalize;
 use std::ffi::OsString;
 use std::fmt;
@@ -146,7 +147,16 @@ impl Request {
     /// May an HTTP method be used on a URL? A URL without a proper host is denied, not an error.
     #[must_use]
     pub fn url(method: &str, url: &str) -> Self {
-        Self::net(method, Target::from_url(url))
+        Self::http(method, path_of(url), Target::from_url(url))
+    }
+
+    /// May an HTTP method be used on a path of a host? Some paths say more of what is done than the method does.
+    #[must_use]
+    pub fn http(method: &str, path: &str, target: Result<Target, HostError>) -> Self {
+        match verb_of(method, path) {
+            None => Self::net(method, target),
+            Some(verb) => Self::target(verb, target),
+        }
     }
 
     /// May an HTTP method be used on a host?
@@ -295,6 +305,13 @@ impl Request {
     }
 }
 
+/// The path and query of a URL, as they are sent.
+fn path_of(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let rest = rest.split('#').next().unwrap_or_default();
+    rest.find(['/', '?']).map_or("/", |at| &rest[at..])
+}
+
 /// A record's id in its one spelling: `./a//b` is `a/b`. A `..` stays, and no grant covers it.
 fn record_id(id: &str) -> String {
     let parts = id.trim().split('/').filter(|part| !matches!(*part, "" | "."));
@@ -391,6 +408,18 @@ mod tests {
         let target = |path: &str| Request::resolved_path(Capability::FsRead, path.into(), path.into());
         assert!(!may("fs.read{in=/w}", &target("/w/../etc/passwd")));
         assert!(may("fs.read{in=/w}", &target("//w/./a/")));
+    }
+
+    #[test]
+    fn a_path_says_what_its_method_does_not() {
+        let needs = |method: &str, url: &str| Request::url(method, url).capability().name();
+        assert_eq!(needs("POST", "https://h.example/r.git/git-upload-pack"), "net.get");
+        assert_eq!(needs("GET", "https://h.example/r/info/refs?service=git-receive-pack"), "net.post");
+        assert_eq!(needs("GET", "https://h.example/r/info/refs?service=git-upload-pack#x"), "net.get");
+        assert_eq!(needs("POST", "https://h.example/?/git-upload-pack"), "net.post");
+        assert_eq!(needs("POST", "https://h.example?/git-upload-pack"), "net.post");
+        assert_eq!(needs("POST", "https://h.example#/git-upload-pack"), "net.post");
+        assert_eq!(needs("POST", "https://git-upload-pack"), "net.post");
     }
 
     #[test]

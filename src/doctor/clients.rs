@@ -3,6 +3,7 @@
 //! Answers for judging what stands in clients' files; reading those is left to whoever hands the entries in.
 
 use super::finding::{Finding, Level};
+use super::tools::is_there;
 use crate::run::Setting;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -62,6 +63,7 @@ fn judge(setting: &Setting, entry: &Registered) -> Vec<Finding> {
             found.extend(program(entry, true));
             found.extend(agent(setting, entry));
             found.extend(unpinned(setting, entry));
+            found.extend(no_server(entry));
         }
         What::Server(name) if !own => {
             let message = format!("{} starts the server {name} without a fence", place(entry));
@@ -115,6 +117,15 @@ fn agent(setting: &Setting, entry: &Registered) -> Option<Finding> {
     };
     let message = format!("{}: {error}", place(entry));
     Some(Finding::new("clients", "client-agent", Level::Warning, message))
+}
+
+/// A server that is wrapped and is not there.
+fn no_server(entry: &Registered) -> Option<Finding> {
+    let at = entry.words.iter().position(|word| word == "--")?;
+    let server = entry.words.get(at + 1).filter(|server| !is_there(server))?;
+    let message = format!("{} wraps {server}, which is not there", place(entry));
+    let fix = format!("install {server}, or take the entry out of {}", entry.file.display());
+    Some(Finding::new("clients", "server-missing", Level::Warning, message).fix(fix))
 }
 
 /// A package that may be another tomorrow, with nothing that would notice.

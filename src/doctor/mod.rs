@@ -10,6 +10,7 @@ mod ground;
 mod host;
 mod network;
 mod record;
+mod tools;
 mod trial;
 
 pub use clients::{Registered, What, clients};
@@ -17,6 +18,7 @@ pub use files::{files, fix};
 pub use finding::{Finding, Level};
 pub use host::{BwrapFacts, HostFacts};
 pub use record::examine;
+pub use tools::tools;
 pub use trial::{BackendReport, Fares, try_backend};
 
 use crate::manifest::{Shelf, list};

@@ -1,6 +1,6 @@
 //! Findings in one record.
 
-use crate::capability::{Capability, Family, HostPattern, ScopeKey};
+use crate::capability::{Capability, Family, Host, HostPattern, ScopeKey, Target};
 use crate::manifest::{Config, Facts, Manifest, WrittenIn};
 use crate::policy::{Grant, PlacedScope, Policy};
 use crate::profile::{Narrowing, PROTECTED, is_public_suffix, provider_tools};
@@ -20,7 +20,9 @@ pub fn examine(source: Source, config: &Config, facts: &Facts) -> Vec<Problem> {
         let span = span_of(&manifest, grant);
         problems.extend(escalation(grant, &policy, facts).map(|problem| problem.at(span)));
         problems.extend(protected(grant).map(|problem| problem.at(span)));
+        problems.extend(without_port(grant).map(|problem| problem.at(span)));
     }
+    problems.extend(unreached_secrets(&policy));
     problems.extend(unknown_provider_tools(&manifest));
     let tools = manifest.sections().tools.as_ref().map(|section| read_section(section, manifest.source()));
     problems.extend(tools.into_iter().flat_map(|read| read.faults).map(|fault| fault.to_problem()));
@@ -57,6 +59,10 @@ fn escalation(grant: &Grant, policy: &Policy, facts: &Facts) -> Option<Problem> 
     Some(Problem::warning(Code::Escalation, message).capability(grant.capability().name()).help(help))
 }
 
+/// Places of the system whose files decide what programs and users may do.
+const SYSTEM: &[&str] =
+    &["/etc", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/boot", "/var/spool", "/Library", "/System"];
+
 type Risk = Option<(String, &'static str)>;
 
 fn wide_hosts(grant: &Grant) -> Risk {
@@ -92,6 +98,10 @@ fn wide_files(grant: &Grant, facts: &Facts) -> Risk {
         if within(&facts.home, base) {
             let help = "name the directories below it that are needed";
             return Some((format!("{capability} covers the whole of {}", base.display()), help));
+        }
+        if capability != Capability::FsRead && SYSTEM.iter().any(|place| within(base, Path::new(place))) {
+            let message = format!("{capability} on {} changes the system itself", base.display());
+            return Some((message, "name the files that are needed"));
         }
         let inside = kept.into_iter().flatten().find(|dir| within(dir, base) || within(base, dir))?;
         (capability != Capability::FsRead).then(|| {
@@ -144,6 +154,44 @@ fn wide_commands(grant: &Grant, policy: &Policy, facts: &Facts) -> Risk {
             "write `sandbox: {root: PATH}`, which sets the level and grants nothing",
         )
     })
+}
+
+/// A service of this machine that is granted without its port: connections are led out for named ports only.
+fn without_port(grant: &Grant) -> Option<Problem> {
+    let PlacedScope::Net { hosts } = &grant.scope else { return None };
+    let own = |pattern: &HostPattern| match pattern {
+        HostPattern::Exact(Host::Ip(ip)) => ip.is_loopback(),
+        HostPattern::Exact(Host::Name(name)) => &**name == "localhost",
+        HostPattern::Outside(_) | HostPattern::Below(_) | HostPattern::Any => false,
+    };
+    let (pattern, _) = hosts.iter().find(|(pattern, port)| port.is_none() && own(pattern))?;
+    let message = format!("`{pattern}` without a port is reached through $SBX_PROXY only");
+    Some(
+        Problem::warning(Code::Inert, message)
+            .capability(grant.capability().name())
+            .help(format!("name the port of the service: `{pattern}:PORT`")),
+    )
+}
+
+/// Secrets for hosts that nothing may be asked of.
+fn unreached_secrets(policy: &Policy) -> Vec<Problem> {
+    let reached = |host: &Host| {
+        policy.grants().iter().any(|grant| match &grant.scope {
+            PlacedScope::Net { hosts } => hosts.iter().any(|(pattern, _)| pattern.matches(host)),
+            _ => false,
+        })
+    };
+    let rules = policy.sections().env.iter();
+    rules
+        .filter_map(|rule| Some((rule, rule.inject.as_ref()?)))
+        .filter(|(_, inject)| Target::parse(&inject.host).is_ok_and(|target| !reached(&target.host)))
+        .map(|(rule, inject)| {
+            let message = format!("{} is for {}, which no net.* grant reaches", rule.name, inject.host);
+            Problem::warning(Code::Inert, message)
+                .key("env")
+                .help(format!("grant it: `net.get: {{hosts: [{}]}}`, or take the rule out", inject.host))
+        })
+        .collect()
 }
 
 /// A grant that opens a protected path by naming it.

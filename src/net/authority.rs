@@ -132,11 +132,7 @@ impl Authority {
         target: &Target,
         address: Option<IpAddr>,
     ) -> Result<(), Box<Denial>> {
-        let request = match verb_of(method, path) {
-            None => Request::net(method, Ok(target.clone())),
-            Some(verb) => Request::target(verb, Ok(target.clone())),
-        };
-        self.ask(request, address)
+        self.ask(Request::http(method, path, Ok(target.clone())), address)
     }
 
     /// Whether what a request carries may be sent with it. Some servers do not read a body with these methods, and take
@@ -144,7 +140,7 @@ impl Authority {
     pub(crate) fn carried(
         &self,
         (method, path): (&str, &str),
-        content_type: Option<&[u8]>,
+        content_types: &mut dyn Iterator<Item = &[u8]>,
         target: &Target,
         address: Option<IpAddr>,
     ) -> Result<(), Box<Denial>> {
@@ -152,7 +148,9 @@ impl Authority {
             return self.whole(target, address);
         }
         let reads = verb_of(method, path) == Some(Capability::NetGet);
-        if reads && content_type != Some(FETCHED_BY_GIT) {
+        // Of several, servers take one or another.
+        let fetches = content_types.next() == Some(FETCHED_BY_GIT) && content_types.next().is_none();
+        if reads && !fetches {
             return self.ask(Request::net(method, Ok(target.clone())), address);
         }
         Ok(())
@@ -162,6 +160,11 @@ impl Authority {
     pub(crate) fn upgrade(&self, target: &Target, address: Option<IpAddr>) -> Result<(), Box<Denial>> {
         self.may(Capability::NetGet, target, address)?;
         self.may(Capability::NetPost, target, address)
+    }
+
+    /// Every verb that is not held, with why.
+    pub(crate) fn missing(&self, target: &Target, address: Option<IpAddr>) -> Vec<Denial> {
+        VERBS.iter().filter_map(|verb| self.may(*verb, target, address).err()).map(|denial| *denial).collect()
     }
 
     /// Why not all four verbs are held.

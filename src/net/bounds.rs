@@ -57,11 +57,23 @@ pub(super) const LARGE_BUFFERS: usize = 32;
 pub(super) const HOLDS: usize = 1024;
 /// Certificates kept for inspected hosts.
 pub(super) const CERTIFICATES: usize = 512;
-/// Requests at one time on an HTTP/2 connection.
-pub(super) const H2_STREAMS: u32 = 128;
+/// Connections of HTTP/2 that have room for much at one time; others make do with little.
+pub(super) const H2_LARGE: usize = 16;
+/// What such a connection holds at most of one request's or answer's body, and of all, each way.
+pub(super) const H2_LARGE_STREAM: u32 = 1 << 20;
+pub(super) const H2_LARGE_CONNECTION: u32 = 2 << 20;
+pub(super) const H2_LARGE_FRAME: u32 = 64 << 10;
+pub(super) const H2_LARGE_STREAMS: u32 = 128;
+pub(super) const H2_LARGE_SENDING: usize = 128 << 10;
+/// The same for all others.
+pub(super) const H2_STREAM: u32 = 64 << 10;
+pub(super) const H2_CONNECTION: u32 = 256 << 10;
+pub(super) const H2_FRAME: u32 = 16 << 10;
+pub(super) const H2_STREAMS: u32 = 32;
+pub(super) const H2_SENDING: usize = 16 << 10;
 /// Refusals that are kept to be told at the end.
 pub(super) const REFUSALS: usize = 64;
-/// Events of refused names and connections a second; the rest is counted.
+/// Events of names, and of refusals, a second; the rest is counted.
 pub(super) const EVENTS_PER_SECOND: u32 = 200;
 /// Events that may come at once.
 pub(super) const EVENTS_AT_ONCE: u32 = 2000;

@@ -8,7 +8,7 @@ use super::authority::Authority;
 use super::bounds;
 use super::dial::{DialError, Outer};
 use super::http::{self, Answer, Route, Serving, host_line, read_answer};
-use super::report::Report;
+use super::report::{Passed, Report};
 use super::secret::Secrets;
 use super::service::Service;
 use super::settings::{Settings, further_out};
@@ -136,9 +136,16 @@ impl Service {
             FetchError::Denied(denial)
         };
         self.authority.request(&fetch.method, &fetch.path, target, None).map_err(denied)?;
+        let not_reached = || {
+            let (line, end) = ((fetch.method.as_str(), fetch.path.as_str()), (None, "not reached"));
+            self.report.request(target, line, end, Passed::default());
+        };
         let (stream, judged) = self.dial(target).await.map_err(|error| match error {
             DialError::Denied(denial) => denied(denial),
-            DialError::Failed(error) => FetchError::Failed(error),
+            DialError::Failed(error) => {
+                not_reached();
+                FetchError::Failed(error)
+            }
         })?;
         // Where the name leads is known only now.
         self.authority.request(&fetch.method, &fetch.path, target, judged).map_err(denied)?;
@@ -147,7 +154,8 @@ impl Service {
             let offered = [b"http/1.1".to_vec()];
             let connecting = self.outer_tls.connect(&target.host, stream, &offered, &meter);
             let timely = tokio::time::timeout(bounds::HANDSHAKE, connecting).await;
-            Box::new(timely.map_err(|_| FetchError::TimedOut)??.0)
+            let connected = timely.map_err(|_| FetchError::TimedOut).and_then(|done| Ok(done?));
+            Box::new(connected.inspect_err(|_| not_reached())?.0)
         } else {
             Box::new(stream)
         };
@@ -155,10 +163,6 @@ impl Service {
         let (ours, theirs) = tokio::io::duplex(PIPE);
         let serving = http::serve(self, theirs, Vec::new(), Serving::Fixed(route, Some(outer)), &meter);
         let answer = converse(fetch, ours, serving).await?;
-        if answer.truncated {
-            // The rest was not waited for, so the other end could not tell of it.
-            self.report.request(target, &fetch.method, &fetch.path, answer.status, meter.passed());
-        }
         let Answer { status, headers, body, truncated } = answer;
         Ok(Fetched { status, headers, body, truncated })
     }

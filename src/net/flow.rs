@@ -12,6 +12,7 @@ use super::http::{self, Route, Serving};
 use super::relay::Meter;
 use super::service::Service;
 use super::sniff::{Start, start};
+use super::telling::Telling;
 use crate::capability::{Host, Target};
 use std::io;
 use std::net::IpAddr;
@@ -83,22 +84,21 @@ impl Service {
             }
         };
         let _ = stream.set_nodelay(true);
-        let mut stream = Some(stream);
-        let ended = self.carry(&mut stream, &aim, &meter).await;
-        self.conclude(&aim.target, &meter, ended);
-        if let Some(stream) = stream {
-            reset(stream);
-        }
+        self.carry_to_end(stream, &aim, &meter).await;
     }
 
-    /// Reports how a connection ended.
-    pub(crate) fn conclude(&self, target: &Target, meter: &Meter, ended: Ended) {
+    /// Carries a connection, tells how it ended, and resets it where it did not end well.
+    pub(crate) async fn carry_to_end(self: &Arc<Self>, stream: TcpStream, aim: &Aim, meter: &Arc<Meter>) {
+        let mut stream = Some(stream);
+        let telling = Telling::new(&self.report, &aim.target, meter);
+        let ended = self.carry(&mut stream, aim, meter).await;
         match ended {
-            Ok(how) => self.report.connection(target, how, meter.passed(), "closed"),
-            Err(Refused::Told) => {}
-            Err(Refused::Failed(error)) => {
-                self.report.connection(target, "failed", meter.passed(), &error.kind().to_string());
-            }
+            Ok(how) => telling.ended(how, "closed"),
+            Err(Refused::Told) => telling.told(),
+            Err(Refused::Failed(error)) => telling.ended("failed", &error.kind().to_string()),
+        }
+        if let Some(stream) = stream {
+            reset(stream);
         }
     }
 
@@ -112,8 +112,8 @@ impl Service {
         let target = &aim.target;
         let hold = self.authority.hold(target, None).map_err(|denial| self.told(&denial))?;
         let opened = self.secrets.concern(target);
-        if hold == Hold::Whole && self.dials && !opened && target.port != Some(HTTPS) {
-            return self.carry_whole(stream, aim, meter).await;
+        if hold == Hold::Whole && self.dials && target.port != Some(HTTPS) {
+            return self.carry_whole(stream, aim, meter, opened).await;
         }
         let inspected = hold == Hold::Part || opened;
         if inspected && self.dials && target.port != Some(HTTP) && !self.outer_tls.is_ready() {
@@ -130,21 +130,41 @@ impl Service {
                 *stream = Some(client);
                 self.carry_tls_untouched(stream, first, aim, meter, None).await
             }
-            Start::Tls => self.inspect(stream, client, first, aim, meter).await,
+            Start::Tls => self.inspect(stream, client, first, aim, meter, None).await,
             Start::Http1 => self.carry_http(client, first, aim, meter, None).await,
             Start::Http2 => {
-                let (outer, judged) = self.reach(target).await?;
-                let route = self.route(aim, false, judged);
-                http::serve_two(self, Ahead::new(first, client, meter), outer, route, meter).await?;
-                Ok("http2")
+                let reached = self.reach(target).await?;
+                self.carry_http_two(client, first, aim, meter, reached).await
             }
             Start::Other | Start::More => {
-                let why = "neither TLS nor HTTP, which is all that can be judged without all four verbs";
-                self.report.malformed("connection", Some(target), why);
                 *stream = Some(client);
+                let missing = self.authority.missing(target, None);
+                if missing.is_empty() {
+                    self.report.malformed(
+                        "connection",
+                        Some(target),
+                        "not TLS, which is all that passes there",
+                    );
+                } else {
+                    self.report.refused_whole(&missing);
+                }
                 Err(Refused::Told)
             }
         }
+    }
+
+    pub(super) async fn carry_http_two(
+        self: &Arc<Self>,
+        client: TcpStream,
+        first: Vec<u8>,
+        aim: &Aim,
+        meter: &Arc<Meter>,
+        (outer, judged): (TcpStream, Option<IpAddr>),
+    ) -> Ended {
+        let route = self.route(aim, false, judged);
+        let client = Ahead::new(first, client, meter);
+        meter.while_alive(http::serve_two(self, client, outer, route, meter)).await?;
+        Ok("http2")
     }
 
     pub(super) async fn carry_http(

@@ -130,7 +130,8 @@ impl Porter for Gateway {
                 }
                 stopped.notified().await;
             });
-            // Connections end with what they belong to; nothing waits for a resolver that does not answer.
+            // Connections end with what they belong to, and are told of as they are dropped; nothing waits for a
+            // resolver that does not answer.
             runtime.shutdown_background();
         };
         let keeping = self.service.report.begin()?;
@@ -143,6 +144,7 @@ impl Porter for Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
+            self.service.report.ending();
             running.stop.notify_one();
             let _ = running.thread.join();
             self.service.report.end();

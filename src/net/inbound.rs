@@ -6,6 +6,7 @@
 
 use super::relay::both;
 use super::service::Service;
+use super::telling::Telling;
 use crate::capability::{Host, Target};
 use sbx_platform::door::Inward;
 use std::io;
@@ -31,9 +32,10 @@ impl Service {
         let Ok(inner) = TcpStream::from_std(inner) else { return };
         let _ = (stream.set_nodelay(true), inner.set_nodelay(true));
         let meter = self.meter();
+        let target = Target { host: Host::Ip(Ipv4Addr::LOCALHOST.into()), port: Some(port) };
+        let telling = Telling::new(&self.report, &target, &meter);
         let ended = both(inner, stream, &meter).await;
-        let host = Host::Ip(Ipv4Addr::LOCALHOST.into());
         let end = ended.map_or_else(|error| error.kind().to_string(), |()| "closed".to_owned());
-        self.report.connection(&Target { host, port: Some(port) }, "published", meter.passed(), &end);
+        telling.ended("published", &end);
     }
 }

@@ -13,12 +13,13 @@ use super::service::Service;
 use super::sniff::{Greeting, greeting};
 use crate::capability::Host;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
 impl Service {
-    /// Opens TLS, so that requests can be judged and secrets put in.
+    /// Opens TLS, so that requests can be judged and secrets put in; the other side may be `reached` already.
     pub(super) async fn inspect(
         self: &Arc<Self>,
         stream: &mut Option<TcpStream>,
@@ -26,6 +27,7 @@ impl Service {
         mut first: Vec<u8>,
         aim: &Aim,
         meter: &Arc<Meter>,
+        reached: Option<(TcpStream, Option<IpAddr>)>,
     ) -> Ended {
         let said = match timely(greeting(&mut client, &mut first)).await {
             Ok(said) => said,
@@ -39,7 +41,13 @@ impl Service {
             let issuer =
                 self.issuer.get().ok_or_else(|| Refused::Failed(io::ErrorKind::Unsupported.into()))?;
             // What is trusted is read while the other side is on its way.
-            let (reached, _) = tokio::join!(self.reach(&aim.target), self.outer_tls.roots());
+            let reach = async {
+                match reached {
+                    Some(reached) => Ok(reached),
+                    None => self.reach(&aim.target).await,
+                }
+            };
+            let (reached, _) = tokio::join!(reach, self.outer_tls.roots());
             let (outer, judged) = reached?;
             let (outer, http2) =
                 timely(self.outer_tls.connect(&aim.target.host, outer, &said.protocols, meter)).await?;

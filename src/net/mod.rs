@@ -27,6 +27,9 @@ mod service;
 mod settings;
 mod sniff;
 mod socks;
+mod telling;
+#[doc(hidden)]
+pub mod tried;
 mod untouched;
 
 pub(crate) use outer_tls::BUNDLES;

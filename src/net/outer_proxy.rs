@@ -3,11 +3,12 @@
 //! Answers for reading where it is and for asking it for a connection. It leaves to the authority what may be asked.
 //! Invariant: its credentials are shown nowhere.
 
-use crate::capability::{HostPattern, Target};
+use crate::capability::{Host, HostPattern, Target};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use zeroize::Zeroizing;
@@ -19,6 +20,8 @@ pub(crate) struct OuterProxy {
     port: u16,
     credentials: Option<Zeroizing<String>>,
     without: Vec<HostPattern>,
+    /// Networks, by their first address and how many bits of it count.
+    without_networks: Vec<(IpAddr, u32)>,
     without_any: bool,
 }
 
@@ -63,6 +66,7 @@ impl OuterProxy {
             port: target.port.unwrap_or(8080),
             credentials,
             without: words().filter_map(pattern).collect(),
+            without_networks: words().filter_map(network).collect(),
             without_any: words().any(|word| word == "*"),
         })
     }
@@ -71,7 +75,11 @@ impl OuterProxy {
     pub(crate) fn serves(&self, target: &Target) -> bool {
         let own = target.host.is_inside();
         let excepted = self.without_any || self.without.iter().any(|pattern| pattern.matches(&target.host));
-        !own && !excepted
+        let within = match target.host {
+            Host::Ip(ip) => self.without_networks.iter().any(|network| is_within(ip, *network)),
+            Host::Name(_) => false,
+        };
+        !own && !excepted && !within
     }
 
     /// A connection to the target through it.
@@ -89,6 +97,28 @@ impl OuterProxy {
         stream.write_all(request.as_bytes()).await?;
         read_answer(&mut stream).await?;
         Ok(stream)
+    }
+}
+
+/// A network as `10.0.0.0/8`.
+fn network(word: &str) -> Option<(IpAddr, u32)> {
+    let (first, bits) = word.split_once('/')?;
+    let first: IpAddr = first.parse().ok()?;
+    let most = if first.is_ipv4() { 32 } else { 128 };
+    bits.parse().ok().filter(|bits| *bits <= most).map(|bits| (first, bits))
+}
+
+fn is_within(ip: IpAddr, (first, bits): (IpAddr, u32)) -> bool {
+    match (ip.to_canonical(), first) {
+        (IpAddr::V4(ip), IpAddr::V4(first)) => {
+            let apart = ip.to_bits() ^ first.to_bits();
+            apart.checked_shr(32 - bits).unwrap_or(0) == 0
+        }
+        (IpAddr::V6(ip), IpAddr::V6(first)) => {
+            let apart = ip.to_bits() ^ first.to_bits();
+            apart.checked_shr(128 - bits).unwrap_or(0) == 0
+        }
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
     }
 }
 
@@ -132,7 +162,6 @@ fn decode_percent(text: &str) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capability::Host;
 
     fn host(text: &str) -> Target {
         Target { host: Host::parse(text).unwrap(), port: Some(443) }
@@ -154,6 +183,20 @@ mod tests {
         for direct in ["a.corp.example", "db.example", "x.db.example", "localhost", "127.0.0.1"] {
             assert!(!proxy.serves(&host(direct)), "{direct}");
         }
+        let proxy =
+            OuterProxy::parse("p:1", "203.0.113.0/24,2001:db8::/32,198.51.100.7/32,0.0.0.0/99").unwrap();
+        for (address, through) in [
+            ("203.0.113.9", false),
+            ("203.0.112.9", true),
+            ("2001:db8:1::1", false),
+            ("2001:db9::1", true),
+            ("198.51.100.7", false),
+            ("198.51.100.8", true),
+            ("a.example", true),
+        ] {
+            assert_eq!(proxy.serves(&host(address)), through, "{address}");
+        }
+        assert!(!OuterProxy::parse("p:1", "0.0.0.0/0").unwrap().serves(&host("8.8.8.8")));
         assert!(!OuterProxy::parse("p:1", "*").unwrap().serves(&host("example.org")));
     }
 }

@@ -6,10 +6,12 @@
 use super::bounds;
 use super::flow::Aim;
 use super::http::{self, Form, Serving, Wire, forbidden, parse_request};
+use super::report::Passed;
 use super::service::Service;
 use super::socks;
-use crate::capability::Target;
+use crate::capability::{Host, Target};
 use std::io;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -28,12 +30,7 @@ impl Service {
         // What was asked for by CONNECT or SOCKS is carried as if it had been connected to.
         if let Ok(Some(aim)) = served {
             let meter = Arc::new(self.meter());
-            let mut stream = Some(stream);
-            let ended = self.carry(&mut stream, &aim, &meter).await;
-            self.conclude(&aim.target, &meter, ended);
-            if let Some(stream) = stream {
-                super::flow::reset(stream);
-            }
+            self.carry_to_end(stream, &aim, &meter).await;
         }
     }
 
@@ -143,14 +140,36 @@ impl Service {
 
     /// Whether a target may be connected to; where it leads is found out first, so that the answer is true.
     async fn admit(&self, target: &Target) -> Result<Aim, Admission> {
+        let aim = self.aim_of(target)?;
+        let target = &aim.target;
         self.authority.hold(target, None).map_err(Admission::Denied)?;
         let elsewhere = self.outer_proxy.as_ref().is_some_and(|proxy| proxy.serves(target));
         if !elsewhere {
             let found = self.resolver.find(&target.host).await;
-            let found = found.map_err(|_| Admission::Failed(format!("{target}: there is no such name")))?;
+            let found = found.map_err(|_| {
+                self.report.connection(target, "failed", Passed::default(), "no such name");
+                Admission::Failed(format!("{target}: there is no such name"))
+            })?;
             self.authority.reachable(target, &found).map_err(Admission::Denied)?;
         }
-        Ok(Aim { target: target.clone(), aliases: Vec::new() })
+        Ok(aim)
+    }
+
+    /// What a target stands for: as for one that is connected to, an address of a name inside is that name, and this
+    /// machine has two names.
+    fn aim_of(&self, target: &Target) -> Result<Aim, Admission> {
+        let ip = match &target.host {
+            Host::Ip(ip) => Some(*ip),
+            Host::Name(name) if &**name == "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
+            Host::Name(_) => None,
+        };
+        match ip.zip(target.port) {
+            None => Ok(Aim { target: target.clone(), aliases: Vec::new() }),
+            Some((ip, port)) => self.aim(ip, port).map_err(|why| {
+                self.report.malformed("connection", Some(target), why);
+                Admission::Failed(format!("{target}: {why}"))
+            }),
+        }
     }
 }
 

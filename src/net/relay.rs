@@ -63,6 +63,11 @@ impl Meter {
         }
     }
 
+    /// Says that one direction has ended.
+    pub(crate) fn half_close(&self) {
+        self.half_closed.store(true, Ordering::Relaxed);
+    }
+
     /// Ends when nothing passed for too long.
     async fn silence(&self) {
         let mut last = (0, 0);
@@ -178,7 +183,7 @@ pub(crate) async fn copy(
     loop {
         let bytes = buffer.read(from, u64::MAX).await?;
         if bytes.is_empty() {
-            meter.half_closed.store(true, Ordering::Relaxed);
+            meter.half_close();
             return to.shutdown().await;
         }
         meter.count(way, bytes.len());

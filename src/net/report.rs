@@ -1,13 +1,14 @@
 //! What happened at the gateway: events for the audit, and refusals to be told at the end.
 //!
-//! Answers for bounding both. It leaves keeping events to the sink.
+//! Answers for bounding both: refusals and names come as often as a program likes, while what is allowed is bounded by
+//! what is served, and always told. It leaves keeping events to the sink.
 //! Invariant: no event carries a body, a header's value or more of a target than its path.
 
 use super::bounds;
 use crate::audit::{Event, Rate, Sink};
 use crate::capability::Target;
 use crate::decide::Denial;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -24,6 +25,8 @@ pub(crate) struct Report {
     /// To the thread that keeps events, so that no connection waits for a disk; none ends it.
     writer: Arc<OnceLock<Writer>>,
     unkept: Arc<AtomicBool>,
+    /// Whether the launch is over.
+    ending: Arc<AtomicBool>,
 }
 
 /// The way to the thread that keeps events.
@@ -36,9 +39,23 @@ struct Writer {
 #[derive(Debug)]
 struct Kept {
     refusals: Vec<Denial>,
-    /// How many events are told.
-    rate: Rate,
+    names: Rate,
+    refused: Rate,
 }
+
+/// What sort of thing is told.
+#[derive(Clone, Copy, Debug)]
+enum Sort {
+    /// Something that was let through.
+    Done,
+    /// A question for a name.
+    Name,
+    /// A refusal of anything else.
+    Refused,
+}
+
+/// The end of a request that was answered to its end.
+pub(crate) const ANSWERED: &str = "answered";
 
 /// What became of a question for a name, with the answer in a word.
 #[derive(Clone, Copy, Debug)]
@@ -58,16 +75,28 @@ pub(crate) struct Passed {
     pub(crate) took: Duration,
 }
 
+impl Passed {
+    /// What passed since a time before.
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            sent: self.sent.saturating_sub(before.sent),
+            received: self.received.saturating_sub(before.received),
+            took: self.took.saturating_sub(before.took),
+        }
+    }
+}
+
 impl Report {
     pub(crate) fn new(agent: &str, sink: Arc<dyn Sink>) -> Self {
-        let rate = Rate::new(bounds::EVENTS_AT_ONCE, bounds::EVENTS_PER_SECOND);
-        let kept = Kept { refusals: Vec::new(), rate };
+        let rate = || Rate::new(bounds::EVENTS_AT_ONCE, bounds::EVENTS_PER_SECOND);
+        let kept = Kept { refusals: Vec::new(), names: rate(), refused: rate() };
         Self {
             agent: agent.into(),
             sink,
             kept: Arc::new(Mutex::new(kept)),
             writer: Arc::default(),
             unkept: Arc::default(),
+            ending: Arc::default(),
         }
     }
 
@@ -99,8 +128,27 @@ impl Report {
         Ok(thread)
     }
 
-    /// Ends the thread that keeps events, once it has kept all.
+    /// Says that the launch is over: what breaks off from now on does so for that.
+    pub(crate) fn ending(&self) {
+        self.ending.store(true, Ordering::Relaxed);
+    }
+
+    /// Why something ended that did not end by itself.
+    pub(crate) fn cut(&self) -> &'static str {
+        if self.ending.load(Ordering::Relaxed) { "ended with the launch" } else { "broken off" }
+    }
+
+    /// Ends the thread that keeps events, once it has kept all; what was left out to the last is told before.
     pub(crate) fn end(&self) {
+        let (names, refused) = {
+            let kept = self.kept();
+            (kept.names.left_out(), kept.refused.left_out())
+        };
+        for (kind, left_out) in [("name", names), ("connection", refused)] {
+            if left_out > 0 {
+                self.keep(Event::new(kind, &*self.agent, json!({ "left_out": left_out })));
+            }
+        }
         if let Some(writer) = self.writer.get() {
             let _ = writer.events.send(None);
             writer.thread.unpark();
@@ -113,49 +161,71 @@ impl Report {
     }
 
     /// A name was asked for.
-    pub(crate) fn name(&self, name: &str, decision: Asked, took: Duration) {
+    pub(crate) fn name(&self, name: &str, kind: &str, decision: Asked, took: Duration) {
         let (decision, answer) = match decision {
             Asked::Allowed(answer) => ("allow", answer),
             Asked::Denied(answer) => ("deny", answer),
         };
-        let mut body = json!({ "decision": decision, "name": name, "answer": answer });
+        let mut body = json!({ "decision": decision, "name": name, "type": kind, "answer": answer });
         body["duration_ms"] = milliseconds(took);
-        self.tell("name", body);
+        self.tell(Sort::Name, "name", body);
     }
 
     /// A connection or request was refused.
     pub(crate) fn refused(&self, kind: &'static str, denial: &Denial) {
-        {
-            let mut kept = self.kept();
-            let seen = kept.refusals.iter().any(|seen| seen.message == denial.message);
-            if !seen && kept.refusals.len() < bounds::REFUSALS {
-                kept.refusals.push(denial.clone());
-            }
+        self.remember(denial);
+        let sort = if kind == "name" { Sort::Name } else { Sort::Refused };
+        self.tell(sort, kind, json!({ "decision": "deny", "denial": denial.to_json() }));
+    }
+
+    /// A connection was refused because it needs all verbs; these are the ones that are missing.
+    pub(crate) fn refused_whole(&self, missing: &[Denial]) {
+        missing.iter().for_each(|denial| self.remember(denial));
+        if let Some(first) = missing.first() {
+            let body = json!({ "decision": "deny", "needs": "all", "denial": first.to_json() });
+            self.tell(Sort::Refused, "connection", body);
         }
-        self.tell(kind, json!({ "decision": "deny", "denial": denial.to_json() }));
+    }
+
+    fn remember(&self, denial: &Denial) {
+        let mut kept = self.kept();
+        let seen = kept.refusals.iter().any(|seen| seen.message == denial.message);
+        if !seen && kept.refusals.len() < bounds::REFUSALS {
+            kept.refusals.push(denial.clone());
+        }
     }
 
     /// A connection or request was refused for how it was made, whatever is granted.
     pub(crate) fn malformed(&self, kind: &'static str, target: Option<&Target>, why: &str) {
         let target = target.map(ToString::to_string);
-        self.tell(kind, json!({ "decision": "deny", "target": target, "malformed": why }));
+        let body = json!({ "decision": "deny", "target": target, "malformed": why });
+        self.tell(Sort::Refused, kind, body);
     }
 
     /// A connection ended.
     pub(crate) fn connection(&self, target: &Target, how: &str, passed: Passed, end: &str) {
         let mut body = json!({ "decision": "allow", "target": target.to_string(), "how": how, "end": end });
         add_passed(&mut body, passed);
-        self.tell("connection", body);
+        self.tell(Sort::Done, "connection", body);
     }
 
-    /// A request was answered.
-    pub(crate) fn request(&self, target: &Target, method: &str, path: &str, status: u16, passed: Passed) {
+    /// A request ended; without a status when there was no answer.
+    pub(crate) fn request(
+        &self,
+        target: &Target,
+        (method, path): (&str, &str),
+        (status, end): (Option<u16>, &str),
+        passed: Passed,
+    ) {
         let path: String = path.split('?').next().unwrap_or_default().chars().take(512).collect();
         let mut body = json!({
             "decision": "allow", "target": target.to_string(), "method": method, "path": path, "status": status,
         });
+        if end != ANSWERED {
+            body["end"] = json!(end);
+        }
         add_passed(&mut body, passed);
-        self.tell("request", body);
+        self.tell(Sort::Done, "request", body);
     }
 
     /// The refusals so far, each once.
@@ -167,19 +237,22 @@ impl Report {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records an event unless too many came at once; those are counted.
-    fn tell(&self, kind: &'static str, body: Value) {
-        let Some(left_out) = self.kept().rate.admit() else { return };
-        let mut body = match body {
-            Value::Object(body) => body,
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                Map::new()
-            }
+    /// Records an event, unless it is of a sort of which too many came at once; those are counted.
+    fn tell(&self, sort: Sort, kind: &'static str, body: Value) {
+        let left_out = match sort {
+            Sort::Done => Some(0),
+            Sort::Name => self.kept().names.admit(),
+            Sort::Refused => self.kept().refused.admit(),
         };
+        let Some(left_out) = left_out else { return };
+        let mut event = Event::new(kind, &*self.agent, body);
         if left_out > 0 {
-            body.insert("left_out_before".to_owned(), json!(left_out));
+            event.body.insert("left_out_before".to_owned(), json!(left_out));
         }
-        let mut event = Event { kind, agent: self.agent.to_string(), body };
+        self.keep(event);
+    }
+
+    fn keep(&self, mut event: Event) {
         self.sink.hear(&mut event);
         let kept = match self.writer.get() {
             // When the disk is slower than what happens, what happens waits.
@@ -205,26 +278,44 @@ fn milliseconds(took: Duration) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[derive(Debug, Default)]
-    struct Count(AtomicUsize);
+    struct Seen(Mutex<Vec<Event>>);
 
-    impl Sink for Count {
-        fn record(&self, _event: Event) -> std::io::Result<()> {
-            self.0.fetch_add(1, Ordering::Relaxed);
+    impl Sink for Seen {
+        fn record(&self, event: Event) -> std::io::Result<()> {
+            self.0.lock().unwrap().push(event);
             Ok(())
         }
     }
 
     #[test]
-    fn a_flood_is_counted_and_not_told_one_by_one() {
-        let sink = Arc::new(Count::default());
+    fn a_flood_is_counted_and_hides_nothing_else() {
+        let sink = Arc::new(Seen::default());
         let report = Report::new("a", sink.clone());
         for number in 0..50_000 {
-            report.name(&format!("n{number}.example"), Asked::Denied("prohibited"), Duration::ZERO);
+            report.name(&format!("n{number}.example"), "A", Asked::Denied("prohibited"), Duration::ZERO);
         }
-        assert!(sink.0.load(Ordering::Relaxed) < 2 * bounds::EVENTS_AT_ONCE as usize);
-        assert!(report.kept().rate.left_out() > 0);
+        let target = Target::parse("a.example:443").unwrap();
+        report.request(&target, ("GET", "/x?y"), (Some(200), ANSWERED), Passed::default());
+        report.malformed("connection", Some(&target), "odd");
+        report.end();
+        let events = std::mem::take(&mut *sink.0.lock().unwrap());
+        let [request, odd, left_out] = &events[events.len() - 3..] else { panic!("{events:?}") };
+        assert_eq!((request.kind, &request.body["path"]), ("request", &json!("/x")));
+        assert_eq!((odd.kind, &odd.body["malformed"]), ("connection", &json!("odd")));
+        let named = events.len() - 3;
+        assert!(named < 2 * bounds::EVENTS_AT_ONCE as usize, "{named}");
+        let before =
+            events.iter().filter_map(|event| event.body.get("left_out_before")?.as_u64()).sum::<u64>();
+        assert_eq!(left_out.body["left_out"].as_u64().unwrap() + before + named as u64, 50_000);
+    }
+
+    #[test]
+    fn what_breaks_off_is_told_with_its_cause() {
+        let report = Report::new("a", Arc::new(Seen::default()));
+        assert_eq!(report.cut(), "broken off");
+        report.ending();
+        assert_eq!(report.cut(), "ended with the launch");
     }
 }

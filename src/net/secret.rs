@@ -129,6 +129,7 @@ impl Secrets {
         headers: &[(String, Vec<u8>)],
     ) -> Vec<(String, Zeroizing<Vec<u8>>)> {
         let mine = self.0.iter().filter(|secret| secure && secret.is_for(target));
+        let mut filled: Vec<(String, Zeroizing<Vec<u8>>)> = Vec::new();
         let fill = |secret: &Secret| {
             let mut written = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case(&secret.header));
             let first = written.next().map(|(_, value)| value.as_slice());
@@ -138,7 +139,14 @@ impl Secrets {
             }
             Some((secret.header.clone(), secret.fill(first)?))
         };
-        mine.filter_map(fill).collect()
+        // Several secrets may be for one header; it is sent once, with the one whose placeholder stands there, or the
+        // first where none does.
+        for (name, value) in mine.filter_map(fill) {
+            if !filled.iter().any(|(held, _)| held.eq_ignore_ascii_case(&name)) {
+                filled.push((name, value));
+            }
+        }
+        filled
     }
 }
 
@@ -175,6 +183,23 @@ mod tests {
         assert_eq!(sent(&secret("Authorization", None)).as_deref(), Some("Bearer s3cr3t"));
         assert_eq!(sent(&secret("X-Key", None)).as_deref(), Some("s3cr3t"));
         assert_eq!(sent(&secret("X-Key", Some("k={};"))).as_deref(), Some("k=s3cr3t;"));
+    }
+
+    #[test]
+    fn a_header_is_filled_once_by_the_secret_that_stands_there() {
+        let of = |name: &str, value: &str, header: &str| {
+            let value = Value::new(value.as_bytes().to_vec()).unwrap();
+            Secret::new(name, Target::parse("api.example").unwrap(), header, None, value)
+        };
+        let secrets = Secrets(vec![of("A", "one", "Authorization"), of("B", "two", "authorization")]);
+        let sent = |written: &[(String, Vec<u8>)]| -> Vec<String> {
+            let filled = secrets.apply(&Target::parse("api.example:443").unwrap(), true, written);
+            filled.iter().map(|(_, value)| String::from_utf8(value.to_vec()).unwrap()).collect()
+        };
+        assert_eq!(sent(&[]), ["Bearer one"]);
+        let second = secrets.0[1].placeholder.clone().into_bytes();
+        assert_eq!(sent(&[("Authorization".to_owned(), second)]), ["two"]);
+        assert!(sent(&[("Authorization".to_owned(), b"own".to_vec())]).is_empty());
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(crate) struct Service {
     /// Whether what is allowed is also done.
     pub(crate) dials: bool,
     large: Arc<Semaphore>,
+    /// Bounds the connections of HTTP/2 with room for much.
+    pub(super) large_two: Arc<Semaphore>,
 }
 
 impl Service {
@@ -48,6 +50,7 @@ impl Service {
             issuer: OnceLock::new(),
             dials,
             large: Arc::new(Semaphore::new(bounds::LARGE_BUFFERS)),
+            large_two: Arc::new(Semaphore::new(bounds::H2_LARGE)),
         }
     }
 

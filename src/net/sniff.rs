@@ -25,17 +25,23 @@ pub(crate) enum Start {
 
 /// The preface of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// So many bytes of empty lines may stand before a request.
+const EMPTY: usize = 64;
 /// The longest method that is taken for one.
 const METHOD: usize = 20;
 
 /// Says what the first bytes are.
 pub(crate) fn start(bytes: &[u8]) -> Start {
-    match bytes {
+    // Servers pass over empty lines before a request.
+    let empty = bytes.iter().take_while(|byte| b"\r\n".contains(byte)).count();
+    match &bytes[empty..] {
+        _ if empty > EMPTY => Start::Other,
         [] | [0x16] => Start::More,
+        [0x16, ..] if empty > 0 => Start::Other,
         [0x16, 3, ..] => Start::Tls,
-        _ if PREFACE.starts_with(bytes) && bytes.len() < PREFACE.len() => Start::More,
-        _ if bytes.starts_with(PREFACE) => Start::Http2,
-        _ => start_of_text(bytes),
+        text if empty == 0 && PREFACE.starts_with(text) && text.len() < PREFACE.len() => Start::More,
+        text if empty == 0 && text.starts_with(PREFACE) => Start::Http2,
+        text => start_of_text(text),
     }
 }
 
@@ -125,6 +131,12 @@ mod tests {
             (b"PING\r\n", Start::Other),
             (b"\0\0\0\x08\x04", Start::Other),
             (b"get / HTTP/1.1", Start::Other),
+            (b"\r\n", Start::More),
+            (b"\r\n\r\nGET / HTTP/1.1", Start::Http1),
+            (b"\n\nGET / HTTP/1.1", Start::Http1),
+            (b"\r\n\x16\x03\x01", Start::Other),
+            (b"\r\nhello", Start::Other),
+            (&[b'\n'; 65], Start::Other),
         ] {
             assert_eq!(start(bytes), expected, "{}", String::from_utf8_lossy(bytes));
         }

@@ -9,6 +9,7 @@ use super::inspect::timely;
 use super::relay::{Meter, Way, both};
 use super::service::Service;
 use super::sniff::{Start, greeting, start};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -18,11 +19,13 @@ const UNDECIDED: Duration = Duration::from_secs(5);
 
 impl Service {
     /// With all four verbs: dials at once, and looks at what the client says first, if it speaks first.
+    /// Where a secret is put into requests (`opened`), TLS is opened; what is neither TLS nor HTTP passes all the same.
     pub(super) async fn carry_whole(
-        &self,
+        self: &Arc<Self>,
         stream: &mut Option<TcpStream>,
         aim: &Aim,
-        meter: &Meter,
+        meter: &Arc<Meter>,
+        opened: bool,
     ) -> Ended {
         let (mut outer, judged) = self.reach(&aim.target).await?;
         let Some(client) = stream.as_mut() else { return Ok("nothing") };
@@ -47,12 +50,20 @@ impl Service {
             }
         };
         match begun {
+            Start::Tls if opened => {
+                let Some(client) = stream.take() else { return Ok("nothing") };
+                self.inspect(stream, client, first, aim, meter, Some((outer, judged))).await
+            }
             Start::Tls => self.carry_tls_untouched(stream, first, aim, meter, Some(outer)).await,
             Start::Http1 => {
                 let Some(client) = stream.take() else { return Ok("nothing") };
                 self.carry_http(client, first, aim, meter, Some((outer, judged))).await
             }
-            Start::Http2 | Start::Other | Start::More => {
+            Start::Http2 => {
+                let Some(client) = stream.take() else { return Ok("nothing") };
+                self.carry_http_two(client, first, aim, meter, (outer, judged)).await
+            }
+            Start::Other | Start::More => {
                 outer.write_all(&first).await?;
                 meter.count(Way::Out, first.len());
                 let Some(client) = stream.take() else { return Ok("nothing") };

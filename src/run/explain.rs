@@ -175,18 +175,35 @@ fn not_run(permit: &Permit<'_>, act: &Act) -> Option<Denial> {
     decide(permit.policy(), &request).denial().cloned().or_else(|| hidden(permit, &act.path))
 }
 
-/// Where there is a network, its gateway tells by itself what it refuses.
+/// Where there is a network, its gateway tells by itself what it refuses; but ports of this machine that are not
+/// granted are never led to it.
 fn not_reached(permit: &Permit<'_>, act: &Act) -> Option<Denial> {
-    if Gateway::is_needed(permit.policy()) {
-        return None;
-    }
     let object = act.path.to_str()?;
-    let asks_resolver = |address: SocketAddr| address.port() == 53 || address.ip().is_loopback();
-    if object.starts_with('/') || object.parse().is_ok_and(asks_resolver) {
+    let address = object.parse::<SocketAddr>().ok();
+    let asks_resolver = address.is_some_and(|address| address.port() == 53);
+    let own = address.is_some_and(|address| address.ip().is_loopback());
+    // A command that looks for a service of its own finds none where there is none outside either.
+    let missed = own && act.verb == Verb::Connect && address.is_some_and(|address| listens(address.port()));
+    if object.starts_with('/') || asks_resolver || !missed && (own || Gateway::is_needed(permit.policy())) {
         return None;
     }
     let request = Request::target(Capability::NetGet, Target::parse(object));
     decide(permit.policy(), &request).denial().cloned()
+}
+
+/// Whether something on this machine listens on a port.
+fn listens(port: u16) -> bool {
+    const LISTENING: &str = "0A";
+    let at = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let local =
+            words.next()?.rsplit_once(':').and_then(|(_, port)| u16::from_str_radix(port, 16).ok())?;
+        (words.nth(1)? == LISTENING).then_some(local)
+    };
+    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
+        let text = std::fs::read_to_string(table).unwrap_or_default();
+        text.lines().skip(1).filter_map(at).any(|local| local == port)
+    })
 }
 
 /// Whether a path is part of the process view beside the agent's own grants.

@@ -25,6 +25,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub const REHEARSING: &str = "learn";
 /// A host that nobody has: with a grant for it there is a gateway, which then tells what is asked for.
 const NOBODY: &str = "nobody.invalid";
+const NET: [Capability; 4] =
+    [Capability::NetGet, Capability::NetPost, Capability::NetPut, Capability::NetDelete];
 /// Parts of the machine that are never shown as a whole, or are there in another form.
 const NOT_SHOWN: &[&str] =
     &["/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/boot", "/etc", "/lost+found", "/home"];
@@ -219,7 +221,7 @@ impl Sink for Watching {
 impl Watching {
     fn hosts(&self) -> Vec<HostSeen> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut hosts: Vec<HostSeen> = seen.iter().filter_map(host_of).collect();
+        let mut hosts: Vec<HostSeen> = seen.iter().flat_map(hosts_of).collect();
         hosts.sort();
         hosts.dedup();
         hosts
@@ -227,21 +229,19 @@ impl Watching {
 }
 
 /// What an event of the gateway says about a host.
-fn host_of(event: &Event) -> Option<HostSeen> {
-    let request = event.body.get("denial").and_then(|denial| denial.get("request"));
-    match request {
-        Some(request) => {
-            let target = request.get("host").and_then(Value::as_str)?;
-            let verb = request.get("capability").and_then(Value::as_str).and_then(Capability::from_name);
-            Some(HostSeen::new(target, verb.filter(|_| event.kind == "request"), false))
+fn hosts_of(event: &Event) -> Vec<HostSeen> {
+    let text = |key: &str| event.body.get(key).and_then(Value::as_str);
+    if let Some(request) = event.body.get("denial").and_then(|denial| denial.get("request")) {
+        let Some(target) = request.get("host").and_then(Value::as_str) else { return Vec::new() };
+        // Neither TLS nor HTTP: no verb alone is enough.
+        if text("needs") == Some("all") {
+            return NET.map(|verb| HostSeen::new(target, Some(verb), false)).to_vec();
         }
-        None if event.kind == "request" => {
-            let text = |key: &str| event.body.get(key).and_then(Value::as_str);
-            let method = text("method")?;
-            let meant = verb_of(method, text("path").unwrap_or_default());
-            let verb = meant.or_else(|| Method::from_token(method).map(Method::capability))?;
-            Some(HostSeen::new(text("target")?, Some(verb), true))
-        }
-        None => None,
+        let verb = request.get("capability").and_then(Value::as_str).and_then(Capability::from_name);
+        return vec![HostSeen::new(target, verb.filter(|_| event.kind == "request"), false)];
     }
+    let (Some(target), Some(method)) = (text("target"), text("method")) else { return Vec::new() };
+    let meant = verb_of(method, text("path").unwrap_or_default());
+    let verb = meant.or_else(|| Method::from_token(method).map(Method::capability));
+    verb.map(|verb| HostSeen::new(target, Some(verb), true)).into_iter().collect()
 }

@@ -114,7 +114,24 @@ impl Setting {
         Self::gather(&cwd, project.map(|project| cwd.join(project)))
     }
 
+    /// The setting of this process; a configuration that is broken is left out and told.
+    ///
+    /// # Errors
+    /// When home or working directory are unknown.
+    pub fn despite_errors() -> Result<(Self, Option<SettingError>), SettingError> {
+        let cwd = env::current_dir().map_err(SettingError::Cwd)?;
+        let facts = Self::facts_at(&cwd, None)?;
+        match Self::with_facts(facts.clone()) {
+            Ok(setting) => Ok((setting, None)),
+            Err(error) => Ok((Self { facts, config: Config::default() }, Some(error))),
+        }
+    }
+
     fn gather(cwd: &Path, project: Option<PathBuf>) -> Result<Self, SettingError> {
+        Self::with_facts(Self::facts_at(cwd, project)?)
+    }
+
+    fn facts_at(cwd: &Path, project: Option<PathBuf>) -> Result<Facts, SettingError> {
         let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = absolute("HOME").ok_or(SettingError::Home)?;
         let home = sbx_platform::path::resolve(&home).unwrap_or(home);
@@ -125,8 +142,7 @@ impl Setting {
         let config_dir = own("XDG_CONFIG_HOME", ".config");
         let state_dir = own("XDG_STATE_HOME", ".local/state");
         let project = project.or_else(|| project_of(cwd, &home, |mark| is_mark(mark, cwd)));
-        let facts = Facts::new(home).at(cwd).project(project).config_dir(config_dir).state_dir(state_dir);
-        Self::with_facts(facts)
+        Ok(Facts::new(home).at(cwd).project(project).config_dir(config_dir).state_dir(state_dir))
     }
 
     /// A setting for given facts, with the configuration that lies in their directory.

@@ -42,7 +42,7 @@ codes! {
         PathEscapesIn "path_escapes_in" "a path leaves the root it is relative to",
         UnknownAccessMode "unknown_access_mode" "`access` is r, w or rw",
         Escalation "escalation" "the grant can be used to gain more than it says",
-        Inert "inert" "an fs or proc grant has no root at any level and allows nothing",
+        Inert "inert" "a grant allows nothing here: an fs or proc grant without a root at any level, a host that nothing leads to",
         BackendMissing "backend_missing" "no backend on this machine can hold the record",
         Yaml "yaml" "the text is not the YAML that records are written in",
         SpecEmpty "spec_empty" "a compact spec is empty",

@@ -150,23 +150,16 @@ fn without_a_fence_the_attacks_go_through() {
     }
 }
 
-/// Whether the program can be made to see a weaker machine; release builds cannot.
-fn has_switches(env: &TestEnv) -> bool {
+/// The program can be made to see a weaker machine; builds without the feature test-hooks cannot.
+fn needs_switches(env: &TestEnv) {
     let weak = doctor(env, &[("SBX_TEST_NO_NAMESPACES", "1"), ("SBX_TEST_NO_BWRAP", "1")]);
-    let has = backend(&weak, "native")["works"] == false;
-    if !has {
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), "skipped: the program was built without the feature test-hooks");
-    }
-    has
+    assert_eq!(backend(&weak, "native")["works"], false, "build with `--features sbx/test-hooks`");
 }
 
 #[test]
 fn weaker_machines_are_described_as_they_are() {
     let env = TestEnv::new();
-    if !has_switches(&env) {
-        return;
-    }
+    needs_switches(&env);
     let closed = doctor(&env, &[("SBX_TEST_NO_NAMESPACES", "1"), ("SBX_TEST_NO_BWRAP", "1")]);
     assert_eq!(backend(&closed, "bwrap")["works"], false);
     assert_eq!(backend(&closed, "landlock")["works"], true);
@@ -301,4 +294,35 @@ fn what_clients_are_told_of_sbx_is_examined() {
         ],
         "{report:#}"
     );
+}
+
+#[test]
+fn tools_servers_and_the_configuration_are_looked_at() {
+    let env = TestEnv::new();
+    let config =
+        env.record("x.md").parent().and_then(std::path::Path::parent).expect("a directory").to_path_buf();
+    let write = |name: &str, text: &str| {
+        let path = config.join(name);
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+        std::fs::write(path, text).expect("written");
+    };
+    let before = doctor(&env, &[]);
+    assert!(!codes(&before).iter().any(|code| code.starts_with("tool-") || *code == "configuration"));
+    write("tools/broken.toml", "name = ");
+    write(
+        "tools/gone.toml",
+        "name = \"gone\"\nkind = \"command\"\nbinary = \"no-such-program-here\"\nargs = [\"x\"]\n",
+    );
+    write("tools/there.toml", "name = \"there\"\nkind = \"command\"\nbinary = \"echo\"\nargs = [\"x\"]\n");
+    write("config.yml", "sandbox: [\n");
+    write(
+        "agents/away.md",
+        "---\ncapabilities:\n  - net.get: {hosts: [localhost]}\nenv:\n  KEY: {inject: {host: api.example, header: X}}\n---\n",
+    );
+    let report = doctor(&env, &[]);
+    let of = |code: &str| codes(&report).iter().filter(|found| **found == code).count();
+    assert_eq!((of("tool-broken"), of("tool-missing"), of("configuration")), (1, 1, 1), "{report:#}");
+    assert_eq!(of("inert"), 2, "{report:#}");
+    assert!(report["backends"].as_array().is_some_and(|backends| backends.len() > 1), "{report:#}");
+    assert_eq!(report["level"], "error");
 }

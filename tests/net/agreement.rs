@@ -19,10 +19,23 @@ impl Dice {
     }
 }
 
-const HOSTS: &[&str] = &["api.test", "www.api.test", "a.www.api.test", "other.test", "xapi.test"];
+const HOSTS: &[&str] =
+    &["api.test", "www.api.test", "a.www.api.test", "other.test", "xapi.test", "inside.test"];
 const METHODS: &[&str] = &["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"];
-const PATHS: &[&str] = &["/", "/a/b?c=d", "/x/info/refs?service=git-upload-pack", "/x/../y", "/%2e"];
-const PATTERNS: &[&str] = &["api.test", "*.api.test", "*.test", "*", "other.test", "a.www.api.test"];
+const PATHS: &[&str] = &[
+    "/",
+    "/a/b?c=d",
+    "/x/info/refs?service=git-upload-pack",
+    "/x/info/refs?service=git-receive-pack",
+    "/x/git-upload-pack",
+    "/x/git-receive-pack",
+    "/x/../git-upload-pack",
+    "/%2e",
+];
+const PATTERNS: &[&str] =
+    &["api.test", "*.api.test", "*.test", "*", "other.test", "a.www.api.test", "inside.test"];
+/// Where `inside.test` leads, which only a grant that names it reaches.
+const INSIDE: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
 const VERBS: &[&str] = &["net.get", "net.post", "net.put", "net.delete"];
 
 #[test]
@@ -36,8 +49,10 @@ fn decide_and_the_origin_agree() {
         ("http", Origin::start("127.0.0.2", Speaks::Http)),
         ("https", Origin::start("127.0.0.2", Speaks::Https(issued.config))),
     ];
-    world.resolve(&HOSTS.iter().map(|host| format!("{host} 127.0.0.2 public\n")).collect::<String>());
-    for round in 0..8 {
+    let reach = |host: &str| if host == "inside.test" { "private" } else { "public" };
+    world
+        .resolve(&HOSTS.iter().map(|host| format!("{host} 127.0.0.2 {}\n", reach(host))).collect::<String>());
+    for round in 0..12 {
         let specs: Vec<String> = (0..=dice.roll(3))
             .map(|_| {
                 let port = match dice.roll(3) {
@@ -49,7 +64,7 @@ fn decide_and_the_origin_agree() {
             .collect();
         let held: Vec<Spec> = specs.iter().map(|spec| Spec::parse(spec).unwrap()).collect();
         let policy = Policy::from_specs("tester", &held, &Facts::new("/home/u")).unwrap();
-        let mut script = String::from("import http.client\nc = ssl.create_default_context()\n");
+        let mut script = String::from("import http.client, subprocess\nc = ssl.create_default_context()\n");
         let mut expected = Vec::new();
         for number in 0..24 {
             let (scheme, origin) = dice.pick(&origins);
@@ -57,8 +72,17 @@ fn decide_and_the_origin_agree() {
             let mark =
                 if path.contains('?') { format!("{path}&n={number}") } else { format!("{path}?n={number}") };
             let url = format!("{scheme}://{host}:{}{mark}", origin.port());
-            if decide(&policy, &Request::url(method, &url)).is_allowed() {
+            let request = Request::url(method, &url);
+            let request = if *host == "inside.test" { request.resolved_to(INSIDE) } else { request };
+            if decide(&policy, &request).is_allowed() {
                 expected.push(format!("{method} {mark} {host}:{}", origin.port()));
+            }
+            if *scheme == "https" && dice.roll(2) == 0 {
+                let how = if *method == "HEAD" { "'-I'".to_owned() } else { format!("'-X', '{method}'") };
+                script += &format!(
+                    "subprocess.run(['curl', '-s', '-m', '40', '--http2', '--path-as-is', '-o', '/dev/null', {how}, '{url}'])\n"
+                );
+                continue;
             }
             let class = if *scheme == "https" { "HTTPSConnection" } else { "HTTPConnection" };
             let context = if *scheme == "https" { ", context=c" } else { "" };

@@ -102,3 +102,19 @@ with concurrent.futures.ThreadPoolExecutor(50) as pool: print(sum(pool.map(one, 
     assert_eq!(ran.stdout, "400\n", "{ran:?}");
     assert_eq!(world.http.take().len(), 400);
 }
+
+/// Many connections of HTTP/2 with many answers each that nobody reads.
+#[test]
+fn slow_readers_of_http_2_take_bounded_memory() {
+    let world = World::new();
+    let script = "u=https://api.test:{https}/big/20000000; for c in $(seq 60); do \
+timeout -s KILL 12 curl -sZ --parallel-max 25 --http2 --limit-rate 1 $(for s in $(seq 25); do echo -o /dev/null $u; done) > /dev/null 2>&1 & done; \
+sleep 10; curl -s -m 60 --http2 -o /dev/null -w '%{http_code}' https://api.test:{https}/after; wait";
+    let running = world.start("net.get: {hosts: [api.test]}", "limits: {pids: 400}", script, &[]);
+    let peak = peak(&running);
+    let ran = running.finish();
+    assert_eq!(ran.stdout, "200", "{ran:?}");
+    let seen = world.https.take().len();
+    assert!(seen > 300, "{seen} requests");
+    assert!(peak > 0 && peak < 200_000, "{peak} kB");
+}

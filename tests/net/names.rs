@@ -34,6 +34,7 @@ for name in ("api.test", "API.Test", "www.api.test", "inside.test", "inside.api.
 a = socket.gethostbyname("api.test"); print(a.startswith("198.18."), a == socket.gethostbyname("API.TEST."))
 for kind in (28, 65, 33, 16, 255): print(kind, ask("api.test", kind)[:2])
 print(socket.gethostbyaddr(a)[0])
+print([ask(name, kind)[:2] for name, kind in (("_imap._tcp.api.test", 33), ("_imap._tcp.other.test", 33), ("_imap._tcp.api.test", 1))])
 d = ask("other.test", 1)[2]; print(d[-6:] == b"\0\x0f\0\2\0\x12")
 d = ask("other.test", 1, edns=False); print(d[0])
 print(ask("other.test", 1, server="8.8.8.8")[0])
@@ -56,7 +57,7 @@ print(ask("other.test", 1, server="8.8.8.8")[0])
         let line = format!("{name} {code} {}\n", i32::from(code == 0));
         expected += &line.repeat(2);
     }
-    expected += "True True\n28 (0, 0)\n65 (0, 0)\n33 (0, 0)\n16 (0, 0)\n255 (0, 1)\napi.test\nTrue\n3\n3\n";
+    expected += "True True\n28 (0, 0)\n65 (0, 0)\n33 (0, 0)\n16 (0, 0)\n255 (0, 1)\napi.test\n[(0, 0), (3, 0), (3, 0)]\nTrue\n3\n3\n";
     assert_eq!(ran.stdout, expected, "{ran:?}");
 }
 

@@ -33,6 +33,8 @@ pub(crate) type Log = Arc<Mutex<Vec<Seen>>>;
 #[derive(Clone)]
 pub(crate) enum Speaks {
     Http,
+    /// HTTP/2 without TLS.
+    Http2,
     Https(Arc<rustls::ServerConfig>),
 }
 
@@ -60,6 +62,7 @@ impl Origin {
                     tokio::spawn(async move {
                         match speaks {
                             Speaks::Http => serve(stream, log, false).await,
+                            Speaks::Http2 => serve(stream, log, true).await,
                             Speaks::Https(config) => {
                                 if let Ok(stream) = TlsAcceptor::from(config).accept(stream).await {
                                     let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");

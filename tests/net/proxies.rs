@@ -1,5 +1,6 @@
 //! Programs that were told of a proxy, and the proxy further out that the caller has.
 
+use crate::origin::{Origin, Speaks};
 use crate::world::World;
 
 fn all(hosts: &str) -> String {
@@ -21,6 +22,22 @@ curl -s -x $p http://api.test:{http}/plain; curl -s -x $p {ca} https://api.test:
             "{backend} {ran:?}"
         );
     }
+}
+
+/// Programs that look names up by themselves and then ask the proxy for the address.
+#[test]
+fn the_proxy_knows_addresses_of_names_inside() {
+    let world = World::new();
+    let own = Origin::start("127.0.0.1", Speaks::Http);
+    let script = format!(
+        "S=socks5://${{SBX_PROXY#http://}}; for p in $SBX_PROXY $S; do curl -s -p -x $p http://$(getent hosts api.test | cut -d' ' -f1):{{http}}/ -H 'Host: api.test:{{http}}'; \
+         for h in localhost 127.0.0.1; do curl -s -o /dev/null -w '%{{http_code}} ' --noproxy '' -p -x $p http://$h:{}/; done; done",
+        own.port()
+    );
+    let ran =
+        world.run(&format!("net.get: {{hosts: [\"api.test\", \"localhost:{}\"]}}", own.port()), &script);
+    let once = world.fill("GET / api.test:{http} 0\n200 200 ");
+    assert_eq!(ran.stdout, once.repeat(2), "{ran:?}");
 }
 
 #[test]

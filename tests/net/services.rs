@@ -28,9 +28,26 @@ fn a_service_of_this_machine_is_reached_by_literal_grant_only() {
     }
 }
 
-/// A server that speaks first, as databases and ssh do.
+/// What is not granted is never led out, so that only the command itself sees that it is refused.
 #[test]
-fn a_server_that_speaks_first_is_heard() {
+fn a_service_that_is_not_granted_is_explained() {
+    let own = Origin::start("127.0.0.1", Speaks::Http);
+    for grants in ["net.get: {hosts: [api.test]}", "fs.read: {in: /usr/share}"] {
+        let world = World::new();
+        let script = format!(
+            "curl -s -m 20 --noproxy '*' http://127.0.0.1:{}/; curl -s -m 20 --noproxy '*' http://127.0.0.1:1/; true",
+            own.port()
+        );
+        let ran = world.run_with(grants, "", &script, &["--explain"]);
+        let grant = format!("sbx agents grant tester 'net.get{{hosts=[127.0.0.1:{}]}}'", own.port());
+        assert!(ran.stderr.contains(&grant), "{grants} {ran:?}");
+        assert!(!ran.stderr.contains("127.0.0.1:1]"), "nobody listens there: {ran:?}");
+        assert!(own.take().is_empty());
+    }
+}
+
+/// Starts a server that speaks first, as databases and ssh do, and then says what it hears.
+fn speaking_first() -> u16 {
     let listener = TcpListener::bind("127.0.0.2:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -45,6 +62,29 @@ fn a_server_that_speaks_first_is_heard() {
             });
         }
     });
+    port
+}
+
+/// A host that a secret is for is inspected, which is no reason to refuse what is neither TLS nor HTTP there.
+#[test]
+fn a_secret_for_a_host_leaves_its_other_services_alone() {
+    let port = speaking_first();
+    let world = World::new().variable("KEY", "s3cr3t-value");
+    let grants = ["get", "post", "put", "delete"].map(|verb| format!("net.{verb}: {{hosts: [api.test]}}"));
+    let script = format!(
+        "python3 -c 'import socket; s = socket.create_connection((\"api.test\", {port}), 30); s.settimeout(30); print(s.recv(100)); \
+         s.sendall(b\"SSH-2.0-x\"); print(s.recv(100))'; curl -s -o /dev/null https://api.test:{{https}}/x"
+    );
+    let section = "env:\n  KEY: {inject: {host: api.test, header: X-Key}}";
+    let ran = world.run_with(&grants.join("\n"), section, &script, &[]);
+    assert_eq!(ran.stdout, "b'220 hello\\r\\n'\nb'SSH-2.0-x'\n", "{ran:?}");
+    let sent: Vec<Option<String>> = world.https.take().into_iter().map(|seen| seen.authorization).collect();
+    assert_eq!(sent, [Some("s3cr3t-value".to_owned())]);
+}
+
+#[test]
+fn a_server_that_speaks_first_is_heard() {
+    let port = speaking_first();
     for backend in ["native", "bwrap", "landlock"] {
         let world = World::new().backend(backend);
         let grants = ["get", "post", "put", "delete"]
@@ -56,8 +96,19 @@ s.shutdown(1); print(s.recv(100))"
         );
         let ran = world.python(&grants, &script);
         assert_eq!(ran.stdout, "b'220 hello\\r\\n'\nb'abc'\nb''\n", "{backend} {ran:?}");
-        let ran = world.python(&format!("net.get: {{hosts: [\"api.test:{port}\"]}}"), "print('no')");
-        assert_eq!(ran.stdout, "no\n");
+        let read = format!("net.get: {{hosts: [\"api.test:{port}\"]}}");
+        // As ssh does, which speaks first too.
+        let speaks = format!(
+            "s = socket.create_connection((\"api.test\", {port}), 30); s.settimeout(30); s.sendall(b\"SSH-2.0-x\\r\\n\")\n\
+             try: print(s.recv(100))\nexcept ConnectionResetError: print('reset')"
+        );
+        world.write("ws/script.py", format!("import socket\n{speaks}"));
+        let ran = world.run_with(&read, "", "python3 script.py", &["--explain"]);
+        assert_eq!(ran.stdout, "reset\n", "{backend} {ran:?}");
+        for verb in ["post", "put", "delete"] {
+            let grant = format!("sbx agents grant tester 'net.{verb}{{hosts=[api.test:{port}]}}'");
+            assert!(ran.stderr.contains(&grant), "{backend} {verb} {ran:?}");
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Requests that two programs could read differently are read by none.
 
+use crate::origin::{Origin, Speaks};
 use crate::world::World;
 
 const READ: &str = "net.get: {hosts: [\"api.test:$HTTP\", \"other.test:$HTTP\"]}";
@@ -88,4 +89,50 @@ fn what_git_does_not_send_is_no_reading() {
 curl -s -m 40 -o /dev/null -H \"Content-Type: $t\" -d x -w '%{http_code} ' http://api.test:{http}/r/git-upload-pack; done";
     assert_eq!(world.run("net.get: {hosts: [api.test]}", script).stdout, "200 403 ");
     assert_eq!(world.http.take().len(), 1);
+}
+
+/// Chunks that two servers could read differently end the request at once, and say why.
+#[test]
+fn odd_chunks_are_answered_and_told() {
+    let world = World::new();
+    let hosts = "{hosts: [\"api.test:$HTTP\"]}";
+    let script = r#"
+for chunks in (b"zz\r\n", b"5;x=y\r\nhello\r\n0\r\n\r\n", b"5\r\nhelloX", b"5 \r\nhello\r\n", b"-1\r\n"):
+    for apart in (False, True):
+        s = socket.create_connection(("api.test", {http}), 30); s.settimeout(30)
+        s.sendall(b"POST /odd HTTP/1.1\r\nHost: api.test:{http}\r\nTransfer-Encoding: chunked\r\n\r\n" + (b"" if apart else chunks))
+        if apart: time.sleep(0.2); s.sendall(chunks)
+        show(s.recv(4096)); s.close()
+"#;
+    let begun = std::time::Instant::now();
+    let ran = world.python(&format!("net.get: {hosts}\nnet.post: {hosts}"), script);
+    assert_eq!(ran.stdout, "HTTP/1.1 400 Bad Request\n".repeat(10), "{ran:?}");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(25), "{:?}", begun.elapsed());
+    let requests = world.audit("request");
+    let odd = requests.iter().filter(|event| event["body"]["malformed"].is_string()).count();
+    assert_eq!(odd, 10, "{requests:?}");
+    assert!(world.http.take().iter().all(|seen| seen.body < 6), "nothing beyond the odd chunk arrives");
+}
+
+/// With all four verbs requests are read too, however they begin.
+#[test]
+fn requests_are_read_with_all_verbs_too() {
+    let world = World::new();
+    let two = Origin::start("127.0.0.2", Speaks::Http2);
+    let verbs = ["net.get", "net.post", "net.put", "net.delete"];
+    let grants: String = verbs.iter().map(|verb| format!("{verb}: {{hosts: [api.test]}}\n")).collect();
+    let script = format!(
+        r#"
+import subprocess
+show(talk(("api.test", {{http}}), b"\r\n\r\nGET /empty HTTP/1.1\r\nHost: api.test:{{http}}\r\nConnection: close\r\n\r\n"))
+print(subprocess.run(["curl", "-s", "--http2-prior-knowledge", "http://api.test:{}/two"], capture_output=True).stdout.decode().split()[1])
+"#,
+        two.port()
+    );
+    let ran = world.python(grants.trim_end(), &script);
+    assert_eq!(ran.stdout, "HTTP/1.1 200 OK\n/two\n", "{ran:?}");
+    let requests = world.audit("request");
+    for path in ["/empty", "/two"] {
+        assert_eq!(requests.iter().filter(|event| event["body"]["path"] == path).count(), 1, "{requests:?}");
+    }
 }

@@ -130,7 +130,10 @@ fn refusals_are_told_at_the_end_and_recorded() {
     };
     assert!(names.iter().any(|event| told(event) && event["body"]["duration_ms"].is_u64()), "{names:?}");
     assert!(world.run(READ, "curl -s -o /dev/null http://api.test:{http}/x").status == 0);
-    assert!(world.audit("connection").iter().any(|event| event["body"]["received"].as_u64() > Some(0)));
+    let received = |event: &serde_json::Value| event["body"]["received"].as_u64().unwrap_or_default();
+    let connections = world.audit("connection");
+    let last = connections.iter().rfind(|event| event["body"]["how"] == "http").expect("a connection");
+    assert!(received(last) > 0 && last["body"]["target"] == world.fill("api.test:{http}"), "{connections:?}");
 }
 
 #[test]

@@ -17,6 +17,26 @@ pub(crate) struct Passing {
     way: Way,
 }
 
+/// Where a body broke off.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    /// Whoever sends it hung up or failed.
+    Source(io::Error),
+    /// What came is no body.
+    Odd,
+    /// Whoever gets it takes no more.
+    Sink(io::Error),
+}
+
+impl From<Broken> for io::Error {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Source(error) | Broken::Sink(error) => error,
+            Broken::Odd => Self::new(io::ErrorKind::InvalidData, "odd chunks"),
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Rest {
     Length(u64),
@@ -36,20 +56,20 @@ impl Passing {
     }
 
     /// What of the body has come already, so that it can be written together with its head.
-    pub(crate) fn ready<R: AsyncRead + Unpin>(&mut self, from: &mut Wire<R>) -> io::Result<Vec<u8>> {
+    pub(crate) fn ready<R: AsyncRead + Unpin>(&mut self, from: &mut Wire<R>) -> Result<Vec<u8>, Broken> {
         let here = self.part(from.pending())?;
         Ok(from.take(here))
     }
 
     /// How many of these bytes belong to the body; they are taken off it.
-    fn part(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    fn part(&mut self, bytes: &[u8]) -> Result<usize, Broken> {
         match &mut self.rest {
             Rest::Length(length) => {
                 let here = usize::try_from(*length).unwrap_or(usize::MAX).min(bytes.len());
                 *length -= here as u64;
                 Ok(here)
             }
-            Rest::Chunks(chunks) => chunks.feed(bytes),
+            Rest::Chunks(chunks) => chunks.feed(bytes).map_err(|_| Broken::Odd),
             Rest::All => Ok(bytes.len()),
         }
     }
@@ -63,24 +83,30 @@ impl Passing {
     }
 
     /// Passes the rest on.
-    pub(crate) async fn run<R, W>(mut self, from: &mut Wire<R>, to: &mut W, meter: &Meter) -> io::Result<()>
+    pub(crate) async fn run<R, W>(
+        mut self,
+        from: &mut Wire<R>,
+        to: &mut W,
+        meter: &Meter,
+    ) -> Result<(), Broken>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
         let first = self.ready(from)?;
-        write(to, &first, self.way, meter).await?;
+        write(to, &first, self.way, meter).await.map_err(Broken::Sink)?;
         let mut buffer = Buffer::new(meter);
         while !self.is_done() {
             // No more is read than belongs to the body, where that is known.
             let most = if let Rest::Length(length) = self.rest { length } else { u64::MAX };
-            let read = buffer.read(&mut from.stream, most).await?;
+            let read = buffer.read(&mut from.stream, most).await.map_err(Broken::Source)?;
             if read.is_empty() {
                 let whole = matches!(self.rest, Rest::All);
-                return if whole { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+                let early = || Broken::Source(io::ErrorKind::UnexpectedEof.into());
+                return if whole { Ok(()) } else { Err(early()) };
             }
             let (here, rest) = read.split_at(self.part(read)?);
-            write(to, here, self.way, meter).await?;
+            write(to, here, self.way, meter).await.map_err(Broken::Sink)?;
             from.give_back(rest);
         }
         Ok(())

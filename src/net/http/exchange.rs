@@ -15,6 +15,7 @@ use crate::net::authority::Hold;
 use crate::net::bounds;
 use crate::net::dial::{DialError, Duplex, Outer};
 use crate::net::relay::{Meter, Way, copy};
+use crate::net::report::Passed;
 use crate::net::service::Service;
 use std::io;
 use std::net::IpAddr;
@@ -157,9 +158,9 @@ impl<S: Duplex> Connection<'_, S> {
         let lines = head.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice()));
         other_methods(lines).try_for_each(|method| authority.request(&method, path, target, judged))?;
         if head.framing != Framing::None {
-            let kind = head.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-            let kind = kind.map(|(_, value)| value.as_slice());
-            authority.carried((&head.method, path), kind, target, judged)?;
+            let lines = head.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+            let mut kinds = lines.map(|(_, value)| value.as_slice());
+            authority.carried((&head.method, path), &mut kinds, target, judged)?;
         }
         match head.upgrade.as_deref() {
             None => Ok(()),
@@ -190,6 +191,8 @@ impl<S: Duplex> Connection<'_, S> {
                 return self.refuse(head, &forbidden(&denial)).await.map(Err);
             }
             Err(DialError::Failed(error)) => {
+                let end = (None, "not reached");
+                self.service.report.request(target, (&head.method, path), end, Passed::default());
                 let refusal = Refusal::unreachable(&format!("{target} cannot be reached: {error}"));
                 return self.refuse(head, &refusal).await.map(Err);
             }

@@ -3,20 +3,22 @@
 //! Answers for writing the head anew and for both bodies passing at once. It leaves judging to [`super::exchange`].
 //! Invariant: nothing of a request is written but its parsed parts, its body, and secrets that are meant for that host.
 
-use super::body::Passing;
+use super::body::{Broken, Passing};
 use super::exchange::{Connection, Next};
 use super::head::RequestHead;
 use super::refusal::Refusal;
 use super::response::parse_response;
 use super::route::host_line;
+use super::underway::Underway;
 use super::wire::Wire;
 use crate::capability::Target;
+use crate::net::bounds;
 use crate::net::dial::{Duplex, Outer};
 use crate::net::relay::{Meter, Way};
-use crate::net::report::Passed;
+use crate::net::report::ANSWERED;
 use std::io;
 use std::pin::pin;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 use zeroize::Zeroizing;
 
@@ -29,58 +31,77 @@ impl<S: Duplex> Connection<'_, S> {
         target: &Target,
     ) -> io::Result<Next> {
         let secure = self.route.as_ref().is_some_and(|route| route.secure);
-        let mut bytes = self.head_bytes(head, path, target, secure);
+        let bytes = self.head_bytes(head, path, target, secure);
         let Some(open) = &mut self.open else { return Ok(Next::Close) };
-        let begun = Instant::now();
-        let before = self.meter.passed();
-        let mut sent = None;
+        let underway = Underway::new(&self.service.report, self.meter, target, (&head.method, path));
+        let whole = AtomicBool::new(false);
         let received = {
             let (client, reply, meter) = (&mut self.client, &mut self.reply, self.meter);
             let (outer_read, outer_write) = (&mut open.read, &mut open.write);
-            let send = async {
-                let mut body = Passing::new(head.framing, Way::Out);
-                bytes.extend(body.ready(client)?);
-                outer_write.write_all(&bytes).await?;
-                outer_write.flush().await?;
-                meter.count(Way::Out, bytes.len());
-                body.run(client, outer_write, meter).await
-            };
-            let mut receive = pin!(receive(outer_read, reply, &head.method, meter));
-            let mut send = pin!(send);
+            let mut send = pin!(async {
+                send(head, bytes, client, outer_write, meter).await?;
+                whole.store(true, Ordering::Relaxed);
+                hung_up(client).await?;
+                // Some clients say that they have said all, and still listen.
+                meter.half_close();
+                outer_write.shutdown().await.map_err(Broken::Sink)
+            });
+            let mut receive = pin!(receive(outer_read, reply, &underway, meter));
+            let mut over = false;
             loop {
                 tokio::select! {
-                    done = &mut send, if sent.is_none() => {
-                        // A server may answer before it has taken all; what it says still counts.
-                        sent = Some(done.is_ok());
-                    }
+                    biased;
                     done = &mut receive => break done,
+                    sent = &mut send, if !over => match sent {
+                        // A server may answer before it has taken all; what it says still counts.
+                        Ok(()) | Err(Broken::Sink(_)) => over = true,
+                        Err(broken) => break Err(Answered::Left(broken)),
+                    },
                 }
             }
         };
-        let (status, keep_alive) = match received {
-            Ok(answer) => answer,
-            Err(Answered::Never(error)) => {
-                let refusal = Refusal::unreachable(&format!("{target} did not answer: {error}"));
-                self.service.report.connection(target, "http", self.meter.passed(), "no answer");
-                return self.refuse(head, &refusal).await.map(|_| Next::Close);
-            }
-            Err(Answered::Partly(error)) => return Err(error),
+        let keep_alive = match received {
+            Ok(keep_alive) => keep_alive,
+            Err(failed) => return self.broken(head, target, &underway, failed).await,
         };
-        let now = self.meter.passed();
-        let passed = Passed {
-            sent: now.sent - before.sent,
-            received: now.received - before.received,
-            took: begun.elapsed(),
-        };
-        self.service.report.request(target, &head.method, path, status, passed);
-        match (status, &head.upgrade) {
+        underway.ends(ANSWERED);
+        match (underway.status(), &head.upgrade) {
             (101, Some(_)) => return Ok(Next::Upgraded),
             // Nobody asked for another protocol, and none was judged.
             (101, None) => return Ok(Next::Close),
             _ => {}
         }
-        let reusable = keep_alive && head.keep_alive && sent == Some(true);
+        let reusable = keep_alive && head.keep_alive && whole.into_inner();
         Ok(if reusable { Next::Again } else { Next::Close })
+    }
+
+    /// Ends an exchange that broke off; who can still be told why is told.
+    async fn broken(
+        &mut self,
+        head: &RequestHead,
+        target: &Target,
+        underway: &Underway<&Meter>,
+        failed: Answered,
+    ) -> io::Result<Next> {
+        // The other side is not to wait for what does not come any more.
+        self.open = None;
+        match failed {
+            Answered::Never(error) => {
+                underway.ends("no answer");
+                let refusal = Refusal::unreachable(&format!("{target} did not answer: {error}"));
+                self.refuse(head, &refusal).await.map(|_| Next::Close)
+            }
+            Answered::Left(Broken::Odd) => {
+                let why = "the body is not in plain chunks";
+                if underway.is_answered() {
+                    self.service.report.malformed("request", Some(target), why);
+                    return Ok(Next::Close);
+                }
+                self.refuse_malformed(400, why).await.map(|()| Next::Close)
+            }
+            Answered::Partly(error) => Err(error),
+            Answered::Left(broken) => Err(broken.into()),
+        }
     }
 
     /// The head as it is written to the other side, from its parts.
@@ -97,9 +118,11 @@ impl<S: Duplex> Connection<'_, S> {
         let more = injected.iter().map(|(name, value)| name.len() + value.len() + 4);
         let room = 1024 + path.len() + lines.chain(more).sum::<usize>() + self.client.pending().len();
         let mut bytes = Zeroizing::new(Vec::with_capacity(room));
-        let host = match (&head.host, self.fixed) {
-            (Some(host), true) => host.to_ascii_lowercase(),
-            _ => host_line(target, if secure { 443 } else { 80 }),
+        // In the spelling that was compared: another could mean another host to the server.
+        let named = head.host.as_deref().filter(|_| self.fixed).and_then(|host| Target::parse(host).ok());
+        let host = match named {
+            Some(named) => named.to_string(),
+            None => host_line(target, if secure { 443 } else { 80 }),
         };
         let first = format!("{} {path} HTTP/1.{}\r\nHost: {host}\r\n", head.method, head.minor);
         bytes.extend(first.as_bytes());
@@ -129,17 +152,45 @@ enum Answered {
     Never(io::Error),
     /// Some of it was.
     Partly(io::Error),
+    /// The client left before it had sent all, or sent what cannot be passed on.
+    Left(Broken),
 }
 
-/// Passes an answer back; its status, and whether the connection may be used again.
+/// Passes a request on, with the part of its body that has come already in the same write.
+async fn send<S: Duplex>(
+    head: &RequestHead,
+    mut bytes: Zeroizing<Vec<u8>>,
+    client: &mut Wire<ReadHalf<S>>,
+    to: &mut WriteHalf<Outer>,
+    meter: &Meter,
+) -> Result<(), Broken> {
+    let mut body = Passing::new(head.framing, Way::Out);
+    bytes.extend(body.ready(client)?);
+    to.write_all(&bytes).await.map_err(Broken::Sink)?;
+    to.flush().await.map_err(Broken::Sink)?;
+    meter.count(Way::Out, bytes.len());
+    body.run(client, to, meter).await
+}
+
+/// Waits until the client hangs up; a next request that it sends before waits here.
+async fn hung_up<S: Duplex>(client: &mut Wire<ReadHalf<S>>) -> Result<(), Broken> {
+    while client.pending().len() < bounds::HEAD {
+        if client.more().await.map_err(Broken::Source)? == 0 {
+            return Ok(());
+        }
+    }
+    std::future::pending().await
+}
+
+/// Passes an answer back; whether the connection may be used again.
 async fn receive<S: Duplex>(
     from: &mut Wire<ReadHalf<Outer>>,
     reply: &mut WriteHalf<S>,
-    method: &str,
+    underway: &Underway<&Meter>,
     meter: &Meter,
-) -> Result<(u16, bool), Answered> {
+) -> Result<bool, Answered> {
     loop {
-        let head = match parse_response(from.pending(), method) {
+        let head = match parse_response(from.pending(), underway.method()) {
             Err(why) => return Err(Answered::Never(io::Error::new(io::ErrorKind::InvalidData, why.0))),
             Ok(Some(head)) => head,
             Ok(None) => match from.more().await {
@@ -149,6 +200,7 @@ async fn receive<S: Duplex>(
             },
         };
         let mut bytes = from.take(head.length);
+        underway.answers(head.status);
         let passed = async {
             // The first part of the body often comes with the head; one write carries both.
             let mut body = Passing::new(head.framing, Way::In);
@@ -156,11 +208,11 @@ async fn receive<S: Duplex>(
             reply.write_all(&bytes).await?;
             reply.flush().await?;
             meter.count(Way::In, bytes.len());
-            body.run(from, reply, meter).await
+            Ok::<(), io::Error>(body.run(from, reply, meter).await?)
         };
         passed.await.map_err(Answered::Partly)?;
         if head.status == 101 || head.status >= 200 {
-            return Ok((head.status, head.keep_alive));
+            return Ok(head.keep_alive);
         }
     }
 }

@@ -11,9 +11,11 @@ mod refusal;
 mod response;
 mod route;
 mod two;
+mod underway;
 mod wire;
 
 pub(super) use answer::{Answer, read_answer};
+pub(super) use body::Chunks;
 pub(super) use exchange::{Serving, serve};
 pub(super) use head::{Form, parse_request};
 pub(super) use refusal::{Refusal, forbidden};

@@ -6,11 +6,12 @@
 use super::meant::other_methods;
 use super::refusal::{Refusal, forbidden};
 use super::route::{Route, host_line};
-use crate::capability::Target;
+use super::underway::Underway;
 use crate::decide::Denial;
 use crate::net::bounds;
 use crate::net::dial::Duplex;
 use crate::net::relay::{Meter, Way};
+use crate::net::report::ANSWERED;
 use crate::net::service::Service;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
@@ -23,14 +24,37 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::task::{Context, Poll};
+use tokio::sync::OwnedSemaphorePermit;
 
 type Answer = Response<BoxBody<Bytes, hyper::Error>>;
 
-const STREAM_WINDOW: u32 = 2 << 20;
-const CONNECTION_WINDOW: u32 = 8 << 20;
-const FRAME: u32 = 64 << 10;
+/// How much one connection may hold of what its other side has not taken yet.
+struct Room {
+    stream: u32,
+    connection: u32,
+    frame: u32,
+    streams: u32,
+    /// What waits to be sent on one stream.
+    sending: usize,
+    /// Bounds how many have much.
+    _large: Option<OwnedSemaphorePermit>,
+}
+
+impl Room {
+    fn new(service: &Service) -> Self {
+        let large = service.large_two.clone().try_acquire_owned().ok();
+        let [stream, connection] = match &large {
+            Some(_) => [bounds::H2_LARGE_STREAM, bounds::H2_LARGE_CONNECTION],
+            None => [bounds::H2_STREAM, bounds::H2_CONNECTION],
+        };
+        let (frame, streams, sending) = match &large {
+            Some(_) => (bounds::H2_LARGE_FRAME, bounds::H2_LARGE_STREAMS, bounds::H2_LARGE_SENDING),
+            None => (bounds::H2_FRAME, bounds::H2_STREAMS, bounds::H2_SENDING),
+        };
+        Self { stream, connection, frame, streams, sending, _large: large }
+    }
+}
 
 /// Serves a connection to its end.
 pub(crate) async fn serve<C: Duplex + 'static, O: Duplex + 'static>(
@@ -40,10 +64,13 @@ pub(crate) async fn serve<C: Duplex + 'static, O: Duplex + 'static>(
     route: Route,
     meter: &Arc<Meter>,
 ) -> io::Result<()> {
+    let room = Room::new(service);
     let (sender, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_frame_size(FRAME)
+        .initial_stream_window_size(room.stream)
+        .initial_connection_window_size(room.connection)
+        .max_frame_size(room.frame)
+        .max_send_buf_size(room.sending)
+        .max_header_list_size(u32::try_from(bounds::HEAD).unwrap_or(u32::MAX))
         .handshake(TokioIo::new(outer))
         .await
         .map_err(io::Error::other)?;
@@ -54,10 +81,11 @@ pub(crate) async fn serve<C: Duplex + 'static, O: Duplex + 'static>(
     };
     let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_frame_size(FRAME)
-        .max_concurrent_streams(bounds::H2_STREAMS)
+        .initial_stream_window_size(room.stream)
+        .initial_connection_window_size(room.connection)
+        .max_frame_size(room.frame)
+        .max_send_buf_size(room.sending)
+        .max_concurrent_streams(room.streams)
         .max_header_list_size(u32::try_from(bounds::HEAD).unwrap_or(u32::MAX))
         .serve_connection(TokioIo::new(client), service_fn(answer));
     let (mut serving, mut connection) = (pin!(serving), pin!(connection));
@@ -89,16 +117,19 @@ impl Shared {
             self.service.report.refused("request", &denial);
             return refuse(&forbidden(&denial));
         }
-        let exchange = Arc::new(Exchange::new(self, method, &path));
+        let exchange = Arc::new(Exchange::new(self, &method, &path));
         let Some(request) = self.prepared(request, &path, exchange.clone()) else {
             return refuse(&Refusal::malformed(400, "the request cannot be passed on"));
         };
         match self.sender.clone().send_request(request).await {
             Ok(answer) => {
-                exchange.status.store(answer.status().as_u16(), Ordering::Relaxed);
-                answer.map(|body| Counted { body, way: Way::In, exchange }.boxed())
+                exchange.own.answers(answer.status().as_u16());
+                answer.map(|body| Counted::new(body, Way::In, exchange).boxed())
             }
-            Err(error) => refuse(&Refusal::unreachable(&format!("{target} did not answer: {error}"))),
+            Err(error) => {
+                exchange.own.ends("no answer");
+                refuse(&Refusal::unreachable(&format!("{target} did not answer: {error}")))
+            }
         }
     }
 
@@ -112,9 +143,9 @@ impl Shared {
         if request.body().is_end_stream() {
             return Ok(());
         }
-        let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let mut kinds = request.headers().get_all(CONTENT_TYPE).iter().map(HeaderValue::as_bytes);
         let Route { target, judged, .. } = &self.route;
-        self.service.authority.carried((method, path), kind, target, *judged)
+        self.service.authority.carried((method, path), &mut kinds, target, *judged)
     }
 
     /// Everything that names a host must name the connection's.
@@ -154,7 +185,7 @@ impl Shared {
                 parts.headers.insert(name, value);
             }
         }
-        Some(Request::from_parts(parts, Counted { body, way: Way::Out, exchange }))
+        Some(Request::from_parts(parts, Counted::new(body, Way::Out, exchange)))
     }
 }
 
@@ -173,46 +204,24 @@ fn refuse(refusal: &Refusal) -> Answer {
 
 /// One request and its answer, told of when the bodies of both have ended.
 struct Exchange {
-    service: Arc<Service>,
     /// Of the whole connection.
     connection: Arc<Meter>,
-    own: Meter,
-    target: Target,
-    method: String,
-    path: String,
-    /// None until there is an answer.
-    status: AtomicU16,
+    own: Underway<Box<Meter>>,
 }
 
 impl Exchange {
-    fn new(shared: &Shared, method: String, path: &str) -> Self {
-        Self {
-            service: shared.service.clone(),
-            connection: shared.meter.clone(),
-            own: shared.service.meter(),
-            target: shared.route.target.clone(),
-            method,
-            path: path.to_owned(),
-            status: AtomicU16::new(0),
-        }
+    fn new(shared: &Shared, method: &str, path: &str) -> Self {
+        let (service, target) = (&shared.service, &shared.route.target);
+        let own = Underway::new(&service.report, Box::new(service.meter()), target, (method, path));
+        Self { connection: shared.meter.clone(), own }
     }
 
     fn count(&self, way: Way, frame: &Frame<Bytes>) {
         if let Some(data) = frame.data_ref() {
-            self.own.count(way, data.len());
+            self.own.meter().count(way, data.len());
         }
         // Trailers are a sign of life too.
         self.connection.count(way, frame.data_ref().map_or(1, Bytes::len));
-    }
-}
-
-impl Drop for Exchange {
-    fn drop(&mut self) {
-        let status = self.status.load(Ordering::Relaxed);
-        if status != 0 {
-            let report = &self.service.report;
-            report.request(&self.target, &self.method, &self.path, status, self.own.passed());
-        }
     }
 }
 
@@ -221,6 +230,21 @@ struct Counted {
     body: Incoming,
     way: Way,
     exchange: Arc<Exchange>,
+}
+
+impl Counted {
+    fn new(body: Incoming, way: Way, exchange: Arc<Exchange>) -> Self {
+        let counted = Self { body, way, exchange };
+        counted.note_end(false);
+        counted
+    }
+
+    /// An answer is whole once its body has ended.
+    fn note_end(&self, ended: bool) {
+        if self.way == Way::In && (ended || self.body.is_end_stream()) {
+            self.exchange.own.ends(ANSWERED);
+        }
+    }
 }
 
 impl Body for Counted {
@@ -232,8 +256,13 @@ impl Body for Counted {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let polled = Pin::new(&mut self.body).poll_frame(context);
-        if let Poll::Ready(Some(Ok(frame))) = &polled {
-            self.exchange.count(self.way, frame);
+        match &polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.exchange.count(self.way, frame);
+                self.note_end(false);
+            }
+            Poll::Ready(None) => self.note_end(true),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
         }
         polled
     }

@@ -7,6 +7,7 @@ mod stub;
 mod table;
 
 pub(super) use datagrams::Datagrams;
+pub(super) use packet::{Answer, parse};
 pub(super) use resolve::{Found, Resolver, Trouble};
 pub(super) use stub::Stub;
 pub(super) use table::{Table, is_synthetic};

@@ -29,6 +29,19 @@ pub(crate) enum Kind {
     Other,
 }
 
+impl Kind {
+    /// The usual word for it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::Aaaa => "AAAA",
+            Self::Ptr => "PTR",
+            Self::Any => "ANY",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Question {

@@ -142,8 +142,13 @@ impl Resolver {
         let plain = name.to_owned();
         let asking = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            // The final dot keeps search lists out; where it is not understood, the bare name is asked.
-            look_up(&asked).or_else(|error| if is_absent(&error) { look_up(&plain) } else { Err(error) })
+            // The final dot keeps search lists out. The file of hosts knows no such names, so that what stands in it is
+            // asked for as it is written there.
+            let hosts = || std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+            look_up(&asked).or_else(|error| match is_absent(&error) && stands_in(&hosts(), &plain) {
+                true => look_up(&plain),
+                false => Err(error),
+            })
         });
         match tokio::time::timeout(bounds::RESOLVING, asking).await {
             Ok(Ok(Ok(found))) if !found.is_empty() => Ok(found.into()),
@@ -162,6 +167,15 @@ fn look_up(name: &str) -> std::io::Result<Vec<Found>> {
         }
     }
     Ok(found)
+}
+
+/// Whether a file of hosts has a name.
+fn stands_in(hosts: &str, name: &str) -> bool {
+    let names = |line: &str| {
+        let line = line.split('#').next().unwrap_or_default();
+        line.split_whitespace().skip(1).any(|word| word.eq_ignore_ascii_case(name))
+    };
+    hosts.lines().any(names)
 }
 
 /// Whether the system says that there is no such name, and not merely that it cannot tell.
@@ -201,6 +215,13 @@ mod tests {
         assert!(said("failed to lookup address information: Name or service not known"));
         assert!(!said("failed to lookup address information: Temporary failure in name resolution"));
         assert!(!said("failed to lookup address information: Try again"));
+    }
+
+    #[test]
+    fn only_names_in_the_file_of_hosts_are_asked_without_a_dot() {
+        let hosts = "127.0.0.1 localhost\n10.0.0.5\tDB.corp db # spare\n";
+        assert!(stands_in(hosts, "db.corp") && stands_in(hosts, "db"));
+        assert!(!stands_in(hosts, "spare") && !stands_in(hosts, "10.0.0.5") && !stands_in(hosts, "d"));
     }
 
     #[test]

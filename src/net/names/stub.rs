@@ -94,8 +94,10 @@ impl Stub {
             };
             let mut bytes = u16::try_from(reply.len()).unwrap_or_default().to_be_bytes().to_vec();
             bytes.extend(reply);
-            if stream.write_all(&bytes).await.is_err() {
-                return;
+            // Who does not take an answer keeps no place.
+            match tokio::time::timeout(bounds::NAME_STREAM_IDLE, stream.write_all(&bytes)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => return,
             }
         }
     }
@@ -103,9 +105,16 @@ impl Stub {
     /// The answer where nothing has to be looked up for it.
     fn at_once(&self, question: &Question) -> Option<Answer> {
         if question.kind == Kind::Ptr {
-            return Some(self.name_of(question));
+            let answer = self.name_of(question);
+            let asked = match answer {
+                Answer::Prohibited => Asked::Denied("prohibited"),
+                _ => Asked::Allowed("allowed"),
+            };
+            self.tell(question, asked, Duration::ZERO);
+            return Some(answer);
         }
         if question.name == "localhost" || question.name.ends_with(".localhost") {
+            self.tell(question, Asked::Allowed("this machine"), Duration::ZERO);
             return Some(match question.kind {
                 Kind::A | Kind::Any => Answer::V4(Ipv4Addr::LOCALHOST),
                 Kind::Aaaa => Answer::V6(Ipv6Addr::LOCALHOST),
@@ -113,15 +122,19 @@ impl Stub {
             });
         }
         let host = Host::parse(&question.name).ok();
-        let granted =
-            host.as_ref().is_some_and(|host| matches!(host, Host::Name(_)) && self.authority.knows(host));
+        let knows = |host: &Host| matches!(host, Host::Name(_)) && self.authority.knows(host);
+        let granted = host.as_ref().is_some_and(knows);
+        // Services of a granted name, `_imap._tcp.example.org`: there are none, and the name itself is asked next.
+        let of = service_of(&question.name).filter(|_| question.kind == Kind::Other);
+        if of.and_then(|name| Host::parse(name).ok()).is_some_and(|host| knows(&host)) {
+            self.tell(question, Asked::Allowed("nothing of this type"), Duration::ZERO);
+            return Some(Answer::Nothing);
+        }
         if !granted {
             let asked = host.map(|host| self.authority.hold(&Target { host, port: None }, None));
             match asked {
                 Some(Err(denial)) => self.report.refused("name", &denial),
-                Some(Ok(_)) | None => {
-                    self.report.name(&question.name, Asked::Denied("prohibited"), Duration::ZERO)
-                }
+                Some(Ok(_)) | None => self.tell(question, Asked::Denied("prohibited"), Duration::ZERO),
             }
             return Some(Answer::Prohibited);
         }
@@ -144,7 +157,7 @@ impl Stub {
         let Ok(host) = Host::parse(&question.name) else { return Answer::NoSuchName };
         let begun = Instant::now();
         let found = self.resolver.find(&host).await;
-        let tell = |asked: Asked| self.report.name(&question.name, asked, begun.elapsed());
+        let tell = |asked: Asked| self.tell(question, asked, begun.elapsed());
         match found {
             Ok(found) => {
                 let public = found.iter().any(|found| found.reach == Address::Public);
@@ -168,13 +181,27 @@ impl Stub {
     fn found(&self, question: &Question, took: Duration) -> Answer {
         match question.kind {
             Kind::A | Kind::Any => {
-                self.report.name(&question.name, Asked::Allowed("allowed"), took);
+                self.tell(question, Asked::Allowed("allowed"), took);
                 let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
                 Answer::V4(table.address_of(&question.name))
             }
-            Kind::Aaaa | Kind::Ptr | Kind::Other => Answer::Nothing,
+            Kind::Aaaa | Kind::Ptr | Kind::Other => {
+                self.tell(question, Asked::Allowed("nothing of this type"), took);
+                Answer::Nothing
+            }
         }
     }
+
+    fn tell(&self, question: &Question, asked: Asked, took: Duration) {
+        self.report.name(&question.name, question.kind.name(), asked, took);
+    }
+}
+
+/// The name whose service is asked for.
+fn service_of(name: &str) -> Option<&str> {
+    let (service, rest) = name.split_once('.')?;
+    let (transport, of) = rest.split_once('.')?;
+    (service.starts_with('_') && transport.starts_with('_')).then_some(of)
 }
 
 async fn read_message(stream: &mut TcpStream) -> std::io::Result<Vec<u8>> {

@@ -1,0 +1,194 @@
+//! Everything that leaves is told, however it ends.
+
+use crate::world::{World, awaited};
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A server that reads some of each request and then says this and nothing more; how many connections it saw, and how
+/// many of them ended from the other side.
+fn server(says: &'static [u8]) -> (u16, Arc<[AtomicUsize; 2]>) {
+    let listener = TcpListener::bind("127.0.0.2:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let seen = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
+    let counts = seen.clone();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let seen = counts.clone();
+            std::thread::spawn(move || {
+                let mut room = [0; 1000];
+                let _ = stream.read(&mut room);
+                let _ = stream.write_all(says);
+                seen[0].fetch_add(1, Ordering::Relaxed);
+                while let Ok(1..) = stream.read(&mut room) {}
+                seen[1].fetch_add(1, Ordering::Relaxed);
+                // It does not end by itself.
+                std::thread::sleep(std::time::Duration::from_secs(600));
+            });
+        }
+    });
+    (port, seen)
+}
+
+fn of<'a>(events: &'a [Value], path: &str) -> Vec<&'a Value> {
+    events.iter().map(|event| &event["body"]).filter(|body| body["path"] == path).collect()
+}
+
+#[test]
+fn a_request_is_told_although_the_launch_ends_before_its_answer() {
+    for backend in ["native", "landlock"] {
+        let world = World::new().backend(backend);
+        let (port, seen) = server(b"");
+        let hosts = format!("{{hosts: [\"api.test:{port}\"]}}");
+        let running = world.start(
+            &format!("net.get: {hosts}\nnet.post: {hosts}"),
+            "",
+            &format!(
+                "curl -s -d secret http://api.test:{port}/sent & until [ -e seen ]; do sleep 0.05; done"
+            ),
+            &[],
+        );
+        awaited("the request arrives", || seen[0].load(Ordering::Relaxed) == 1);
+        world.write("ws/seen", "");
+        assert_eq!(running.finish().status, 0);
+        let events = world.audit("request");
+        let [told] = of(&events, "/sent")[..] else { panic!("{backend} {events:?}") };
+        assert_eq!(told["decision"], "allow");
+        assert_eq!((&told["status"], &told["method"]), (&Value::Null, &Value::from("POST")));
+        assert_eq!(told["end"], "ended with the launch", "{told}");
+        assert!(told["sent"].as_u64() > Some(6), "{told}");
+        let connections = world.audit("connection");
+        let ended = |event: &Value| {
+            event["body"]["target"] == format!("api.test:{port}")
+                && event["body"]["end"] == "ended with the launch"
+        };
+        // By the proxy, which is the way there, requests are told and no connection.
+        assert!(backend == "landlock" || connections.iter().any(ended), "{connections:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_nobody_waits_for_is_told() {
+    let world = World::new();
+    let script = "for u in 'http://api.test:{http}' '--http1.1 https://api.test:{https}' '--http2 https://api.test:{https}'; do \
+rm -f out; curl -s --limit-rate 100k -o out $u/big/1000000000 & until [ -s out ]; do sleep 0.05; done; kill -9 $!; wait; done";
+    let ran = world.run("net.get: {hosts: [api.test]}", script);
+    let events = world.audit("request");
+    let told = of(&events, "/big/1000000000");
+    assert_eq!(told.len(), 3, "{events:?} {ran:?}");
+    for told in told {
+        assert_eq!(told["status"], 200, "{told}");
+        assert!(["broken off", "ended with the launch"].contains(&told["end"].as_str().unwrap()), "{told}");
+    }
+    let whole = world.run(
+        "net.get: {hosts: [api.test]}",
+        "for v in --http1.1 --http2; do curl -s $v https://api.test:{https}/whole; done; curl -s http://api.test:{http}/whole; \
+curl -sI http://api.test:{http}/whole",
+    );
+    let events = world.audit("request");
+    let told = of(&events, "/whole");
+    assert_eq!(told.len(), 4, "{whole:?}");
+    assert!(told.iter().all(|told| told["status"] == 200 && told.get("end").is_none()), "{told:?}");
+}
+
+#[test]
+fn what_cannot_be_reached_through_the_proxy_is_told() {
+    let world = World::new();
+    let closed = TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap().port();
+    let script = format!(
+        "curl -s -o /dev/null -w '%{{http_code}} ' -x $SBX_PROXY http://api.test:{closed}/x; \
+         curl -s -o /dev/null -w '%{{http_connect}} ' -p -x $SBX_PROXY http://missing.test:1/y; \
+         curl -s -o /dev/null -p -x $SBX_PROXY http://api.test:{closed}/z; true"
+    );
+    let ran = world.run("net.get: {hosts: [api.test, missing.test]}", &script);
+    assert_eq!(ran.stdout, "502 502 ", "{ran:?}");
+    let events = world.audit("request");
+    let [told] = of(&events, "/x")[..] else { panic!("{events:?}") };
+    assert_eq!((&told["decision"], &told["end"]), (&Value::from("allow"), &Value::from("not reached")));
+    let connections = world.audit("connection");
+    let failed = |target: String| {
+        let is = |event: &&Value| event["body"]["target"] == target && event["body"]["how"] == "failed";
+        connections.iter().filter(is).count()
+    };
+    assert_eq!(failed("missing.test:1".to_owned()), 1, "{connections:?}");
+    assert_eq!(of(&events, "/z").len(), 1, "{events:?}");
+}
+
+#[test]
+fn every_question_for_a_name_is_told() {
+    let world = World::new();
+    let script = "for family in (socket.AF_INET, socket.AF_INET6):\n    try: print(socket.getaddrinfo('api.test', 1, family)[0][4][0][:7])\n    except OSError: print('none')";
+    let ran = world.python("net.get: {hosts: [api.test]}", script);
+    assert_eq!(ran.stdout, "198.18.\nnone\n", "{ran:?}");
+    let names = world.audit("name");
+    for kind in ["A", "AAAA"] {
+        let is = |event: &&Value| event["body"]["name"] == "api.test" && event["body"]["type"] == kind;
+        assert_eq!(names.iter().filter(is).count(), 1, "{kind} {names:?}");
+    }
+}
+
+#[test]
+fn a_flood_of_names_hides_no_request() {
+    let world = World::new();
+    let script = r#"
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(1)
+for i in range(6000):
+    s.sendto(struct.pack(">HHHHHH", 7, 0x100, 1, 0, 0, 0) + b"\6x%05d\7invalid\0\0\1\0\1" % i, ("127.0.0.1", 53))
+    try: s.recv(600)
+    except TimeoutError: pass
+import urllib.request
+print(urllib.request.urlopen("http://api.test:{http}/after", timeout=60).status)
+try: urllib.request.urlopen("http://api.test:{http}/refused", data=b"x", timeout=60)
+except urllib.error.HTTPError as error: print(error.code)
+"#;
+    let ran = world.python("net.get: {hosts: [api.test]}", script);
+    assert_eq!(ran.stdout, "200\n403\n", "{ran:?}");
+    let requests = world.audit("request");
+    assert_eq!(of(&requests, "/after").len(), 1, "{requests:?}");
+    assert!(requests.iter().any(|event| event["body"]["decision"] == "deny"), "{requests:?}");
+    let names = world.audit("name");
+    let left_out: u64 = names
+        .iter()
+        .filter_map(|event| {
+            let count = |key: &str| event["body"][key].as_u64();
+            count("left_out").or_else(|| count("left_out_before"))
+        })
+        .sum();
+    let told = names.iter().filter(|event| event["body"].get("left_out").is_none()).count() as u64;
+    assert!(left_out + told >= 6000, "{left_out} {told}");
+}
+
+/// A client that is gone, and one that says that it has said all.
+#[test]
+fn a_client_that_hangs_up_is_not_waited_for() {
+    let world = World::new();
+    let (port, seen) = server(b"");
+    let hosts = format!("{{hosts: [\"api.test:{port}\"]}}");
+    let script = format!(
+        r#"
+H = b"Host: api.test:{port}\r\n"
+for data in (b"GET /left HTTP/1.1\r\n" + H + b"\r\n", b"POST /cut HTTP/1.1\r\n" + H + b"Content-Length: 100\r\n\r\npart",
+        b"POST /chunks HTTP/1.1\r\n" + H + b"Transfer-Encoding: chunked\r\n\r\n5\r\npart"):
+    s = socket.create_connection(("api.test", {port}), 30); s.sendall(data); time.sleep(0.3); s.close()
+while not os.path.exists("seen"): time.sleep(0.05)
+s = socket.create_connection(("api.test", {{http}}), 30); s.settimeout(30)
+s.sendall(b"GET /half HTTP/1.1\r\nHost: api.test:{{http}}\r\n\r\n"); s.shutdown(1); show(s.recv(4096))
+"#
+    );
+    world.write("ws/script.py", "");
+    let grants = format!("net.get: {hosts}\nnet.post: {hosts}\nnet.get: {{hosts: [\"api.test:$HTTP\"]}}");
+    let ran = std::thread::scope(|scope| {
+        let running = scope.spawn(|| world.python(&grants, &script));
+        awaited("the server is left by all three", || seen[1].load(Ordering::Relaxed) == 3);
+        world.write("ws/seen", "");
+        running.join().unwrap()
+    });
+    assert_eq!(ran.stdout, "HTTP/1.1 200 OK\n", "{ran:?}");
+    let requests = world.audit("request");
+    for path in ["/left", "/cut", "/chunks"] {
+        let [told] = of(&requests, path)[..] else { panic!("{path} {requests:?}") };
+        assert_eq!(told["status"], Value::Null, "{told}");
+    }
+}
