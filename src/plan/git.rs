@@ -33,14 +33,36 @@ pub(super) fn led_to(place: &Path, home: &Path, host: &dyn Host) -> Vec<PathBuf>
     for part in [Some(&repository).filter(|_| !own), shared.as_ref()].into_iter().flatten() {
         kept.extend(parts(part, host));
     }
-    for part in [Some(&repository), shared.as_ref()].into_iter().flatten() {
-        for config in ["config", "config.worktree"] {
-            let file = part.join(config);
-            let text = host.text(&file).unwrap_or_default();
-            kept.extend(pointed_to(&text, place, part, home));
+    let parts = [Some(&repository), shared.as_ref()].into_iter().flatten();
+    let mut settings: Vec<PathBuf> =
+        parts.flat_map(|part| ["config", "config.worktree"].map(|name| part.join(name))).collect();
+    // The user's own settings, which hold in every repository.
+    settings.extend([".gitconfig", ".config/git/config"].map(|name| home.join(name)));
+    settings.push(PathBuf::from("/etc/gitconfig"));
+    let mut read = 0;
+    while let Some(file) = settings.get(read).filter(|_| read < MOST_SETTINGS).cloned() {
+        read += 1;
+        let text = host.text(&file).unwrap_or_default();
+        for (path, leads) in pointed_to(&text, place, file.parent().unwrap_or(place), home) {
+            if leads == Leads::ToSettings && !settings.contains(&path) {
+                settings.push(path.clone());
+            }
+            kept.push(path);
         }
     }
     kept
+}
+
+/// The most files of settings that are read, those that others include among them.
+const MOST_SETTINGS: usize = 32;
+
+/// What a setting names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leads {
+    /// More settings.
+    ToSettings,
+    /// Hooks, attributes, a program.
+    Elsewhere,
 }
 
 /// Where a small file leads that holds nothing but a path.
@@ -85,8 +107,8 @@ fn modules(dir: &Path, host: &dyn Host) -> Vec<PathBuf> {
     found
 }
 
-/// The hooks, settings and attributes that a configuration names.
-fn pointed_to(config: &str, tree: &Path, repository: &Path, home: &Path) -> Vec<PathBuf> {
+/// The hooks, settings and attributes that a configuration names, which lies in `dir`.
+fn pointed_to(config: &str, tree: &Path, dir: &Path, home: &Path) -> Vec<(PathBuf, Leads)> {
     let mut section = String::new();
     let mut found = Vec::new();
     for line in config.replace("\\\n", "").lines().map(str::trim) {
@@ -98,9 +120,9 @@ fn pointed_to(config: &str, tree: &Path, repository: &Path, home: &Path) -> Vec<
         }
         let Some((key, value)) = line.split_once('=') else { continue };
         let key = key.trim().to_ascii_lowercase();
-        let start = match (section.as_str(), key.as_str()) {
-            ("core", "hookspath" | "attributesfile" | "fsmonitor") => tree,
-            ("include" | "includeif", "path") => repository,
+        let (start, leads) = match (section.as_str(), key.as_str()) {
+            ("core", "hookspath" | "attributesfile" | "fsmonitor") => (tree, Leads::Elsewhere),
+            ("include" | "includeif", "path") => (dir, Leads::ToSettings),
             _ => continue,
         };
         let value = unquoted(value);
@@ -108,7 +130,8 @@ fn pointed_to(config: &str, tree: &Path, repository: &Path, home: &Path) -> Vec<
             Some(below) => home.join(below),
             None => start.join(&value),
         };
-        found.extend(Some(normalize(&path)).filter(|path| path != tree && !value.is_empty()));
+        let path = Some(normalize(&path)).filter(|path| path != tree && !value.is_empty());
+        found.extend(path.map(|path| (path, leads)));
     }
     found
 }
@@ -139,6 +162,8 @@ mod tests {
                       [submodule \"s\"]\n\tpath = s\n[core]\n\thooks\\\nPath = twice\n";
         let found = pointed_to(config, Path::new("/w"), Path::new("/w/.git"), Path::new("/h"));
         let wanted = ["/w/.githooks", "/w/a b", "/w/shared.cfg", "/h/own", "/w/twice"];
-        assert_eq!(found, wanted.map(PathBuf::from));
+        assert_eq!(found.iter().map(|(path, _)| path.as_path()).collect::<Vec<_>>(), wanted.map(Path::new));
+        let settings = found.iter().filter(|(_, leads)| *leads == Leads::ToSettings);
+        assert_eq!(settings.count(), 2);
     }
 }

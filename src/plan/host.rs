@@ -34,6 +34,11 @@ pub trait Host {
     fn kind(&self, path: &Path) -> Option<Kind>;
     /// Where a path leads, every link followed; none when nothing is there.
     fn real(&self, path: &Path) -> Option<PathBuf>;
+    /// Every link on the way to a path, each where it lies, and at the end where they lead, whether or not something
+    /// is there.
+    fn way(&self, path: &Path) -> Vec<PathBuf> {
+        self.real(path).into_iter().collect()
+    }
     /// The names in a directory.
     fn names(&self, directory: &Path) -> Vec<OsString>;
     /// The names in a directory if they are few enough to be looked through, else none.

@@ -113,6 +113,32 @@ impl Programs {
     }
 }
 
+/// Where programs that the record lists are looked for, wherever their grants hold; some may not be there.
+pub(super) fn listed(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<PathBuf> {
+    let search = trusted_path(policy, places, host);
+    let found = |name: &str| find(OsStr::new(name), &search, host);
+    let mut all = policy.listed_programs().to_vec();
+    for grant in policy.held(Capability::ProcExec) {
+        let PlacedScope::Exec { cmds, patterns } = &grant.scope else { continue };
+        for command in cmds.iter().flatten() {
+            if let Command::Name(name) = command {
+                all.extend(found(name));
+            }
+        }
+        for (file, pattern) in patterns.iter().flatten() {
+            match (file, pattern.program()) {
+                (None, Some(Token::Literal(name))) => all.extend(found(name)),
+                (None, Some(Token::Glob(_))) => {
+                    let names = fitting(pattern, &search, host).unwrap_or_default();
+                    all.extend(names.iter().filter_map(|name| found(name)));
+                }
+                (Some(_), _) | (None, None) => {}
+            }
+        }
+    }
+    all
+}
+
 /// The names on the search path that a pattern fits. A name that is no text is none that could be asked for.
 fn fitting(
     pattern: &CommandPattern,

@@ -3,6 +3,7 @@
 use super::git;
 use super::host::{Host, Kind};
 use super::places::Places;
+use super::programs;
 use crate::policy::Policy;
 use crate::profile::{Opening, PROTECTED, ProtectedPath, inert_git_keys, strictest};
 use sbx_platform::path::within;
@@ -30,9 +31,7 @@ pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<Pa
     let program = host.own_program().filter(|program| places.is_writable(program));
     let own = [facts.config_dir.clone(), facts.state_dir.clone()].into_iter().chain(record).chain(program);
     let own = own.chain(lent(&facts.config_dir, places, host));
-    // Whoever could change a listed program would list another.
-    let listed = policy.listed_programs().iter().filter_map(|file| host.real(file));
-    let own = own.chain(listed.filter(|file| places.is_writable(file)));
+    let own = own.chain(listed(policy, places, host));
     let writable = || places.iter().map(|(path, _)| path).filter(|path| places.is_writable(path));
     let standing = writable().flat_map(|place| candidates(place, host));
     let led = writable().flat_map(|place| git::led_to(place, &facts.home, host));
@@ -44,12 +43,44 @@ pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<Pa
     // Most do not exist: one look tells, and only what does is followed. What is reached through a link is kept as
     // well, where it could be written: git runs hooks wherever they lie.
     let kept = |path: PathBuf| {
-        host.kind(&path)?;
-        let real = host.real(&path)?;
-        (real == path || !opened(&real) && places.is_writable(&real)).then_some(real)
+        let mut ways = match host.kind(&path) {
+            None => Vec::new(),
+            Some(Kind::Directory) => links_in(&path, host),
+            Some(Kind::File | Kind::Link(_)) => Vec::new(),
+        };
+        ways.extend(host.kind(&path).into_iter().flat_map(|_| host.way(&path)));
+        ways.retain(|way| *way == path || !opened(way) && places.is_writable(way));
+        ways
     };
     let led = led.into_iter().filter(|path| !opened(path));
-    own.chain(standing.filter(|path| !opened(path)).filter_map(kept)).chain(led).collect()
+    own.chain(standing.filter(|path| !opened(path)).flat_map(kept)).chain(led).collect()
+}
+
+/// The most names in a protected directory that are looked at.
+const MOST: usize = 256;
+
+/// What the links in a directory lead to, and by which ways: hooks are often links to files of the project.
+fn links_in(dir: &Path, host: &dyn Host) -> Vec<PathBuf> {
+    let names = host.names(dir).into_iter().take(MOST).map(|name| dir.join(name));
+    let links = names.filter(|path| matches!(host.kind(path), Some(Kind::Link(_))));
+    links.flat_map(|link| host.way(&link)).collect()
+}
+
+/// What listed programs come to, as far as the agent could change it: the files, there or not, every link on the way to
+/// them, what interprets them and what they load. Whoever could change that would list another program.
+fn listed(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<PathBuf> {
+    if !policy.runs_only_listed() || places.iter().all(|(path, _)| !places.is_writable(path)) {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    for program in programs::listed(policy, places, host) {
+        let parts = host.named_parts(&program).into_iter().map(|(named, ..)| named);
+        found.extend(parts.chain([program]).flat_map(|path| host.way(&path)));
+    }
+    found.retain(|path| places.is_writable(path));
+    found.sort();
+    found.dedup();
+    found
 }
 
 /// Files that stand elsewhere for the user's own records, tools and rules, where they lie in a writable place.
@@ -62,7 +93,7 @@ fn lent(config_dir: &Path, places: &Places, host: &dyn Host) -> Vec<PathBuf> {
     let inside = dirs.iter().flat_map(|dir| host.names(dir).into_iter().map(|name| dir.join(name)));
     let all = dirs.iter().cloned().chain([config_dir.join("config.yml")]).chain(inside);
     let links = all.filter(|path| matches!(host.kind(path), Some(Kind::Link(_))));
-    links.filter_map(|link| host.real(&link)).filter(|file| places.is_writable(file)).collect()
+    links.flat_map(|link| host.way(&link)).filter(|way| places.is_writable(way)).collect()
 }
 
 /// Where protected names could stand right in a place. Most places hold none, which one look at their names tells.

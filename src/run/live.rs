@@ -34,6 +34,11 @@ impl Host for Live {
         sbx_platform::path::real(path).ok()
     }
 
+    fn way(&self, path: &Path) -> Vec<PathBuf> {
+        let followed = sbx_platform::path::follow(path).ok();
+        followed.into_iter().flat_map(|(links, end)| links.into_iter().chain([end])).collect()
+    }
+
     fn names(&self, directory: &Path) -> Vec<OsString> {
         let mut names = Vec::new();
         // What was read before an error counts.
@@ -115,6 +120,10 @@ impl Host for LiveFor {
         Live.real(path)
     }
 
+    fn way(&self, path: &Path) -> Vec<PathBuf> {
+        Live.way(path)
+    }
+
     fn names(&self, directory: &Path) -> Vec<OsString> {
         Live.names(directory)
     }
@@ -133,6 +142,10 @@ impl Host for LiveFor {
 
     fn needed(&self, program: &Path) -> Vec<(PathBuf, Use)> {
         Live.needed(program)
+    }
+
+    fn named_parts(&self, program: &Path) -> Vec<(PathBuf, PathBuf, Use)> {
+        Live.named_parts(program)
     }
 
     fn lacks(&self, program: &Path) -> Option<String> {

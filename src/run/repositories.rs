@@ -51,24 +51,37 @@ fn obeyed(acts: &[Act]) -> Option<String> {
 
 /// Files that lead git elsewhere, when that is not where git itself would have them lead.
 fn redirection(file: &Path) -> Option<String> {
-    let small = fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_CONFIG);
-    let text = small.then(|| fs::read_to_string(file).ok())??;
+    if !fs::metadata(file).ok()?.is_file() {
+        return None;
+    }
+    // What is too long or no text is not what git itself writes.
+    let text = text_of(file).unwrap_or_default();
     let usual = if file.ends_with(".git") {
         let target =
             text.trim().strip_prefix("gitdir:").map(|target| file.with_file_name("").join(target.trim()));
         target.is_some_and(|target| is_part_of_a_repository(&sbx_platform::path::normalize(&target)))
     } else if file.ends_with("commondir") {
-        text.trim() == "../.."
+        text.trim() == SHARED
     } else {
         true
     };
     (!usual).then(|| format!("the new {} leads git to settings of the command's own making", file.display()))
 }
 
-/// `…/.git/worktrees/NAME` or `…/.git/modules/…`.
+/// What the `commondir` of a worktree says: its settings are those of the repository.
+const SHARED: &str = "../..";
+
+/// `…/.git/worktrees/NAME`, if it has no settings of its own, or `…/.git/modules/…`, whose settings are watched.
 fn is_part_of_a_repository(path: &Path) -> bool {
-    let mut parents = path.ancestors().skip(1);
-    parents.any(|above| above.ends_with(".git/worktrees") || above.ends_with(".git/modules"))
+    let shares = || text_of(&path.join("commondir")).is_some_and(|text| text.trim() == SHARED);
+    let is_worktree = path.parent().is_some_and(|above| above.ends_with(".git/worktrees"));
+    is_worktree && shares() || path.ancestors().skip(1).any(|above| above.ends_with(".git/modules"))
+}
+
+/// What a small file says, if it is text.
+fn text_of(file: &Path) -> Option<String> {
+    let small = fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_CONFIG);
+    small.then(|| fs::read_to_string(file).ok())?
 }
 
 fn active_hooks(git: &Path) -> Vec<String> {
@@ -84,8 +97,12 @@ fn is_active(hook: &PathBuf) -> bool {
 
 fn running_settings(git: &Path) -> Vec<String> {
     let config = git.join("config");
-    let small = fs::metadata(&config).is_ok_and(|meta| meta.is_file() && meta.len() <= MAX_CONFIG);
-    let text = if small { fs::read_to_string(&config).unwrap_or_default() } else { String::new() };
+    let Some(text) = text_of(&config) else {
+        let unread = fs::metadata(&config).is_ok_and(|meta| meta.is_file());
+        let told =
+            || format!("the new repository's {} is too long or no text, and was not read", config.display());
+        return unread.then(told).into_iter().collect();
+    };
     let odd = keys(&text).into_iter().filter(|key| !is_harmless(key));
     odd.map(|key| format!("the new repository's {} sets {key}, which may run code", config.display()))
         .collect()
@@ -123,14 +140,29 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("sbx-redirect-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let file = dir.join(".git");
+        for (name, shared) in [("x", "../..\n"), ("y", "/prepared")] {
+            fs::create_dir_all(dir.join("r/.git/worktrees").join(name)).unwrap();
+            fs::write(dir.join("r/.git/worktrees").join(name).join("commondir"), shared).unwrap();
+        }
+        let long = format!("gitdir: prepared{}", "\n".repeat(300 << 10));
         for (text, told) in [
-            ("gitdir: /w/.git/worktrees/x\n", false),
-            ("gitdir: ../.git/modules/a/b\n", false),
-            ("gitdir: prepared\n", true),
-            ("x", true),
+            (b"gitdir: r/.git/worktrees/x\n".as_slice(), false),
+            (b"gitdir: r/.git/worktrees/y\n", true),
+            (b"gitdir: r/.git/worktrees/none\n", true),
+            (b"gitdir: r/.git/worktrees/x/deeper\n", true),
+            (b"gitdir: ../.git/modules/a/b\n", false),
+            (b"gitdir: prepared\n", true),
+            (b"gitdir: ev\xff\n", true),
+            (long.as_bytes(), true),
+            (b"x", true),
         ] {
             fs::write(&file, text).unwrap();
-            assert_eq!(redirection(&file).is_some(), told, "{text}");
+            assert_eq!(
+                redirection(&file).is_some(),
+                told,
+                "{}",
+                String::from_utf8_lossy(&text[..text.len().min(40)])
+            );
         }
         fs::remove_dir_all(dir).unwrap();
     }

@@ -79,6 +79,73 @@ fn a_listed_program_is_not_made_another() {
 }
 
 #[test]
+fn what_leads_to_a_listed_program_and_what_it_is_made_of_stay() {
+    let bench = Bench::new("parts");
+    bench.record(
+        "capabilities:\n  - proc.exec: {in: ROOT, cmds: [ROOT/bin/tool, ROOT/bin/missing, ROOT/check, cp, mv, ln]}\n  \
+         - fs.read: {in: ROOT}\n  - fs.write: {in: ROOT}\n  - fs.delete: {in: ROOT}\n",
+    );
+    bench.shell_line(
+        "mkdir -p bin real venv/bin && printf '#!/bin/sh\necho honest\n' > real/lister && ln -s ../real/lister bin/tool && \
+         ln -s /bin/sh venv/bin/sh && printf '#!%s/venv/bin/sh\necho checked\n' \"$PWD\" > check && \
+         chmod +x real/lister check",
+    );
+    for attack in [
+        ["ln", "-sfn", "/usr/bin/env", "bin/tool"],
+        ["cp", "-f", "/usr/bin/env", "bin/missing"],
+        ["ln", "-sfn", "/usr/bin/env", "venv/bin/sh"],
+    ] {
+        assert_ne!(bench.exec(&attack).status, 0, "{attack:?}");
+    }
+    for attack in [["mv", "venv", "old"], ["mv", "real", "old"], ["mv", "bin", "old"]] {
+        assert_ne!(bench.exec(&attack).status, 0, "{attack:?}");
+    }
+    assert!(!bench.exists("bin/missing") && !bench.exists("old"));
+    assert_eq!(bench.exec(&["cp", "check", "other"]).status, 0);
+    let (tool, check) = (bench.exec(&["./bin/tool"]), bench.exec(&["./check"]));
+    assert_eq!((tool.stdout.as_str(), check.stdout.as_str()), ("honest\n", "checked\n"), "{}", tool.stderr);
+}
+
+#[test]
+fn every_link_to_own_settings_stays() {
+    for backend in BACKENDS {
+        let bench = Bench::new("chain");
+        bench.open_record("");
+        bench.shell_line(
+            "mkdir -p dot ../home/.config/sbx && echo 'audit: {on_failure: closed}' > dot/cfg && ln -s cfg dot/link && \
+             ln -s $PWD/dot/link ../home/.config/sbx/config.yml",
+        );
+        let script = "echo 'backend: landlock' > dot/evil; ln -sfn evil dot/link; mv dot/link dot/away; mv dot away; \
+                      rm dot/link; echo fine";
+        let run = attack(&bench, backend, script);
+        assert_eq!(run.stdout, "fine\n", "{backend:?}: {}", run.stderr);
+        assert_eq!(bench.shell_line("readlink dot/link").stdout, "cfg\n", "{backend:?}");
+    }
+}
+
+#[test]
+fn hooks_and_settings_that_lie_elsewhere_stay() {
+    for backend in BACKENDS {
+        let bench = Bench::new("elsewhere");
+        bench.shell_line(
+            "git init -q . && mkdir scripts .vscode && echo known > scripts/pre-commit && \
+             ln -s ../../scripts/pre-commit .git/hooks/pre-commit && echo known > tasks && ln -s ../tasks .vscode/tasks.json && \
+             printf '[core]\n\thooksPath = .shared\n' > shared.cfg && git config include.path ../shared.cfg && \
+             printf '[core]\n\thooksPath = .users\n' > ../home/.gitconfig",
+        );
+        bench.open_record("");
+        let script = "for f in scripts/pre-commit tasks .shared/pre-commit .users/pre-commit; do mkdir -p ${f%/*}; \
+                      echo evil > $f; done; mv scripts away; echo ok > scripts/other && echo fine";
+        let run = attack(&bench, backend, script);
+        assert_eq!(run.stdout, "fine\n", "{backend:?}: {}", run.stderr);
+        for kept in ["scripts/pre-commit", "tasks"] {
+            assert_eq!(bench.read(kept), "known\n", "{backend:?} {kept}");
+        }
+        assert!(!bench.exists(".shared/pre-commit") && !bench.exists(".users/pre-commit"), "{backend:?}");
+    }
+}
+
+#[test]
 fn a_secret_is_not_read_from_where_the_agent_writes() {
     let bench = Bench::new("token");
     bench.open_record(

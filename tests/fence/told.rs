@@ -87,3 +87,27 @@ fn what_is_told_keeps_to_its_line() {
     assert!(run.stderr.contains("leads git to settings"), "{}", run.stderr);
     assert!(!run.stderr.lines().any(|line| line.starts_with("sbx: all is well")), "{}", run.stderr);
 }
+
+#[test]
+fn what_was_made_anew_is_told_of_too() {
+    for backend in BACKENDS {
+        let bench = Bench::new("anew");
+        bench.open_record("");
+        let make = "mkdir X; echo 'gitdir: prepared' > X/.git; echo a > X/.envrc";
+        let run = attack(&bench, backend, &format!("{make}; rm -rf X; {make}; mv X Y"));
+        for told in ["/Y/.git leads git to settings", "/Y/.envrc"] {
+            assert!(run.stderr.contains(told), "{backend:?} {told}: {}", run.stderr);
+        }
+    }
+}
+
+#[test]
+fn more_than_can_be_followed_is_said_when_all_is_told() {
+    let bench = Bench::new("followed");
+    bench.open_record("");
+    let run = bench.shell_line(
+        "SBX exec -a agent.yml --explain -- sh -c 'for i in $(seq 70); do mkdir -p r$i/.git; done; mkdir X; \
+         echo gitdir: prepared > X/.git; mv X Y'",
+    );
+    assert!(run.stderr.contains("more repositories were made than could be followed"), "{}", run.stderr);
+}

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use crate::linux::mounts::failure;
 use crate::linux::sys::fd::{self, NO_SYMLINKS};
-use crate::linux::sys::{c_path, errno, mount};
+use crate::linux::sys::{c_path, mount};
 use crate::path::within;
 use crate::plan::{Access, MountOp, Plan, Stdio};
 use crate::report::{SetupFailure, Step};
@@ -110,9 +110,8 @@ pub(crate) fn shields(plan: &Plan) -> Result<Vec<Shield>, SetupFailure> {
         let Ok(below) = path.strip_prefix(dest) else { continue };
         let on_host = source.join(below);
         match std::fs::symlink_metadata(&on_host) {
-            Ok(meta) if meta.file_type().is_symlink() => {
-                return Err(failure(Step::Protect, &on_host, &errno(libc::ELOOP)));
-            }
+            // Nothing can be laid over a link; the broker keeps its name.
+            Ok(meta) if meta.file_type().is_symlink() => continue,
             Ok(_) if below.as_os_str().is_empty() => continue,
             Ok(_) => {}
             Err(_) => continue,

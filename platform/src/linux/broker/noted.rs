@@ -34,8 +34,13 @@ struct Followed {
 impl Noted {
     /// Something was made or written at `spot`.
     pub(super) fn made(&mut self, spot: &Spot, verb: Verb) {
-        if self.followed.iter().any(|known| known.verb == verb && known.path == spot.path) {
-            return;
+        let known = self.followed.iter().position(|known| known.verb == verb && known.path == spot.path);
+        if let Some(at) = known {
+            if is_same(&self.followed[at].parent, &spot.parent) {
+                return;
+            }
+            // The directory it stood in is gone, and another stands in its place.
+            self.followed.swap_remove(at);
         }
         let is_full = self.followed.iter().filter(|known| known.verb == verb).count() >= FOLLOWED;
         let held = fd::dup_above(spot.parent.as_raw_fd(), 3).ok().filter(|_| !is_full);
@@ -44,6 +49,10 @@ impl Noted {
             self.followed.push(Followed { verb, parent, name, path });
         }
         self.news.push((verb, spot.path.clone()));
+        if is_full {
+            // Whoever reads this is told that there was more.
+            self.news.push((verb, PathBuf::new()));
+        }
     }
 
     /// A directory was moved: what is followed may have another path now.
@@ -62,4 +71,10 @@ impl Noted {
     pub(super) fn take(&mut self) -> Vec<(Verb, PathBuf)> {
         std::mem::take(&mut self.news)
     }
+}
+
+/// Whether two descriptors stand for one directory.
+fn is_same(one: &OwnedFd, other: &OwnedFd) -> bool {
+    let id = |dir: &OwnedFd| fd::stat(dir.as_raw_fd()).ok().map(|found| (found.st_dev, found.st_ino));
+    id(one).is_some_and(|known| id(other) == Some(known))
 }
