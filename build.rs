@@ -1,7 +1,5 @@
 //! How the static program is linked; see `platform/src/linux/start.rs`.
 
-#![expect(clippy::print_stdout, reason = "cargo reads what a build script prints")]
-
 use std::env::var;
 
 fn main() {
