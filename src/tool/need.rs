@@ -185,3 +185,30 @@ impl Bound {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::capability::Capability;
+    use crate::decide::{Request, decide};
+    use crate::manifest::{Facts, parse_spec};
+    use crate::policy::Policy;
+    use crate::text::Source;
+    use crate::tool::{Layer, read_definitions};
+
+    #[test]
+    fn a_request_goes_to_the_hosts_of_its_tool_and_no_further() {
+        let text = "name = \"t\"\nkind = \"internal\"\napi = \"net.post\"\nnet = [\"a.example\"]\n";
+        let read = read_definitions(&Source::new("t.toml", text), Layer::User);
+        let tool = read.tools.first().unwrap_or_else(|| panic!("{:?}", read.faults));
+        let needs: Vec<String> = tool.needs().iter().map(ToString::to_string).collect();
+        assert_eq!(needs, ["net.post{hosts=[a.example]}"]);
+        let facts = Facts::new("/home/u");
+        let spec = parse_spec("net.post{hosts=[*.example]}", &facts).unwrap();
+        let policy = Policy::from_specs("a", &[spec], &facts).unwrap();
+        assert!(tool.withheld(&policy).is_none());
+        let narrowed = policy.narrowed(&tool.narrowing());
+        assert!(decide(&narrowed, &Request::url("POST", "https://a.example/")).is_allowed());
+        assert!(!decide(&narrowed, &Request::url("POST", "https://b.example/")).is_allowed());
+        assert!(narrowed.held(Capability::NetGet).next().is_none());
+    }
+}
