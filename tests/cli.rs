@@ -34,6 +34,8 @@ mod records;
 mod risk;
 #[path = "cli/schema.rs"]
 mod schema;
+#[path = "cli/sessions.rs"]
+mod sessions;
 mod support;
 #[path = "cli/terminal.rs"]
 mod terminal;

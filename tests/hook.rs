@@ -176,8 +176,8 @@ fn every_client_is_answered_by_its_contract() {
     assert!(wrong.is_empty(), "{wrong}");
     assert!(ran >= 90, "only {ran} cases were found");
     // All of it was recorded, and the log is whole.
-    let shown = world.0.sbx(&["audit", "show", "--json"]);
-    for word in ["risk_denied", "claude-code", "cursor", "StrReplace", "fs.read"] {
+    let shown = world.0.sbx(&["audit", "show", "--last", "1000", "--json"]);
+    for word in ["risk_denied", "claude-code", "cursor", "StrReplace", "fs.read", "\"served\": \"read\""] {
         assert!(shown.contains(word), "{word} is not in the log");
     }
     assert!(world.0.sbx(&["audit", "verify"]).ends_with("[exit 0]\n"));

@@ -84,6 +84,69 @@ fn look_alikes_are_left_alone() {
     );
 }
 
+/// The checks that people know from elsewhere are here under the same names, in the same groups, as bad as there.
+#[test]
+fn known_checks_keep_their_names() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/risk/checks.txt");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let rules = RuleSet::builtin();
+    let mut wrong = Vec::new();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    for line in &lines {
+        let [id, group, severity] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
+        match rules.rules().find(|rule| rule.id == id) {
+            None => wrong.push(format!("{id} is missing")),
+            Some(rule) if rule.group != group || rule.severity.name() != severity => {
+                wrong.push(format!(
+                    "{id} is {} in {}, not {severity} in {group}",
+                    rule.severity.name(),
+                    rule.group
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    assert_eq!(lines.len(), 210);
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+/// Whatever leads to `rm -rf /` leads to other commands too: a disguise is seen through, not recognised by its load.
+#[test]
+fn disguises_hide_no_other_load() {
+    let rules = RuleSet::builtin();
+    let loads = [("reboot", "base:reboot_machine"), ("git push -f", "git:force_push")];
+    let (mut tried, mut missed) = (0, Vec::new());
+    for (text, _) in corpus("dangerous.txt") {
+        let Some((before, after)) = text.split_once("rm -rf /") else { continue };
+        // Only the whole command: not a path below the root, nor one of several words of it.
+        let whole = after.is_empty()
+            || after.starts_with(['\'', '"', ';', '\n', ')', '`', '}', '|', '&'])
+            || after.starts_with(" ");
+        if !whole
+            || before.is_empty()
+            || before.ends_with(|c: char| c.is_alphanumeric() || c == '-' || c == '/')
+        {
+            continue;
+        }
+        tried += 1;
+        for (load, id) in loads {
+            let line = format!("{before}{load}{after}");
+            // A single word that a program nobody knows is given may mean anything.
+            if load == "reboot"
+                && ["mywrapper ", "./tools/retry "].iter().any(|name| before.starts_with(name))
+            {
+                continue;
+            }
+            if !ids(&look(&line, &rules)).iter().any(|found| found == id) {
+                missed.push(format!("{line:?}"));
+            }
+        }
+    }
+    println!("{tried} disguises with other loads");
+    assert!(tried >= 100, "only {tried} disguises");
+    assert!(missed.is_empty(), "{} missed\n{}\n", missed.len(), missed.join("\n"));
+}
+
 /// What bash can read, sbx can; what it cannot, sbx refuses. Syntax is checked, nothing is run.
 #[test]
 fn the_grammar_is_that_of_bash() {

@@ -90,16 +90,10 @@ fn commands_are_asked_about_without_being_run() {
     let (env, dir) = world();
     let listed = why(&env, &dir, "native", &["proc.exec", "--", "cat", "a.txt"]);
     let other = why(&env, &dir, "native", &["proc.exec", "--", "touch", "made"]);
-    assert_eq!(
-        (&listed["tried"]["verdict"], &listed["tried"]["done"]),
-        (&"agree".into(), &true.into()),
-        "{listed:#}"
-    );
-    assert_eq!(
-        (&other["tried"]["verdict"], &other["tried"]["done"]),
-        (&"agree".into(), &false.into()),
-        "{other:#}"
-    );
+    for (answer, done) in [(&listed, true), (&other, false)] {
+        let tried = &answer["tried"];
+        assert_eq!((&tried["verdict"], &tried["done"]), (&"agree".into(), &done.into()), "{answer:#}");
+    }
     assert_eq!(listed["decided"]["decision"], "allow");
     assert_eq!(other["decided"]["decision"], "deny");
     assert!(!dir.join("work/made").exists());

@@ -26,6 +26,7 @@ mod caught;
 pub mod door;
 pub mod elf;
 pub mod error;
+pub mod fold;
 pub mod handed;
 #[cfg(target_os = "linux")]
 pub mod heap;

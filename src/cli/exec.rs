@@ -10,6 +10,7 @@ use crate::run::{
 };
 use clap::{Args, Subcommand};
 use sbx_platform::plan::Stdio;
+use sbx_platform::report::Step;
 use sbx_platform::{End, Handed};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -87,6 +88,9 @@ pub(super) struct Shell {
     #[command(flatten)]
     pub(super) fence: Fence,
 }
+
+/// The error of a file that the kernel cannot execute.
+const ENOEXEC: i32 = 8;
 
 /// Refusals that are told when a command failed and nobody asked.
 const HINTED: usize = 3;
@@ -262,6 +266,10 @@ impl Fence {
             End::Limit(limit) => {
                 ui.remark(format!("sbx: the {} limit was reached; everything was ended", limit.name()))
             }
+            End::Setup(failure) if (failure.step, failure.errno) == (Step::Exec, ENOEXEC) => ui.remark(format!(
+                "error: {} is neither a program for this machine nor a script\n  hint: a script names its interpreter in the first line: `#!/bin/sh`",
+                failure.object
+            )),
             End::Setup(failure) => {
                 ui.remark(format!("error: the fence could not be built\n  caused by: {failure}"))
             }

@@ -16,7 +16,7 @@ pub(super) struct Who {
     /// The working directory, within the agent's root.
     #[arg(long = "in", value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
-    /// How the fence is built: auto, native, bwrap or landlock.
+    /// How the fence is built: auto, native, bwrap or landlock; on macOS auto or seatbelt.
     #[arg(long, value_name = "NAME")]
     pub(super) backend: Option<String>,
     /// Do without a guarantee, by name; may be repeated.
@@ -38,8 +38,14 @@ impl Who {
             return Ok(None);
         }
         Backend::from_name(name).map(Some).ok_or_else(|| {
-            CliError::new(format!("there is no backend `{name}` on this system"))
-                .hint("auto, native, bwrap or landlock; `auto` takes the strongest that works")
+            CliError::new(format!("there is no backend `{name}` on this system")).hint(format!(
+                "auto, {}; `auto` takes the strongest that works",
+                Backend::ALL.map(Backend::name).join(" or ").replacen(
+                    " or ",
+                    ", ",
+                    Backend::ALL.len().saturating_sub(2)
+                )
+            ))
         })
     }
 

@@ -64,8 +64,9 @@ impl Learn {
             (self.write && agent.is_none()).then(|| file_for(&id, &setting.facts, false)).transpose()?;
         let rehearsed = self.rehearse(ui, &setting, &dir)?;
         if !is_traced(&rehearsed.observed.acts) {
-            return Err(CliError::new("nothing could be seen: this system lets no process be followed")
-                .hint("see `sysctl kernel.yama.ptrace_scope`; it must be below 2"));
+            let unseen = CliError::new("nothing could be seen: this system lets no process be followed");
+            let hint = "see `sysctl kernel.yama.ptrace_scope`; it must be below 2";
+            return Err(if cfg!(target_os = "linux") { unseen.hint(hint) } else { unseen });
         }
         let learned = learn(&rehearsed.observed, &setting.facts, &Live);
         let record = record_text(&id, &shown(&self.argv), &learned);

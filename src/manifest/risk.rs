@@ -130,6 +130,12 @@ impl RiskSettings {
             check_keys("risk.groups", GROUP_KEYS, groups, problems);
             settings.enabled_groups = groups.get("enable").map(|_| ids(groups, "enable", problems));
             settings.disabled_groups = ids(groups, "disable", problems);
+            if settings.enabled_groups.as_ref().is_some_and(Vec::is_empty) {
+                problems.push(
+                    bad("`enable` names no group, so that nothing would count", groups.span)
+                        .help("leave it out for all groups, or name those that count"),
+                );
+            }
         }
         settings
     }

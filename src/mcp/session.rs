@@ -14,6 +14,7 @@ use crate::capability::Capability;
 use crate::decide::{Decision, Denial, DenialCode, Permit, Request, decide};
 use crate::plan::Invocation;
 use crate::policy::Policy;
+use crate::profile::mcp_state;
 use crate::run::{Live, RunError, Started, denied, exit_status, outcome_json, start};
 use crate::tool::unmet;
 use sbx_platform::path::resolve;
@@ -96,6 +97,7 @@ impl Session {
         if let Some((package, version)) = &self.resolved.package {
             teller.tell(&format!("{package} {version}"));
         }
+        self.state_hint(&rules).into_iter().for_each(|hint| teller.tell(&hint));
         let agent = rules.policy.agent().to_owned();
         // Before any thread is started, so that the signals come to us and to nobody else.
         let signals = Signals::collect().map_err(WrapError::from)?;
@@ -209,6 +211,22 @@ impl Session {
             }),
             _ => Ok(()),
         }
+    }
+
+    /// What to do about a server that would keep its state where nothing can be kept.
+    fn state_hint(&self, rules: &Rules) -> Option<String> {
+        let (variable, what) = mcp_state(&self.origin.known_as)?;
+        let passed = rules.policy.sections().env.iter().any(|rule| rule.name == variable);
+        let advice = match (passed, std::env::var_os(variable)) {
+            (true, Some(_)) => return None,
+            (true, None) => format!("set {variable} to a file that the agent may write"),
+            (false, _) => {
+                format!(
+                    "set {variable} to a file that the agent may write, and add `env: [{variable}]` to the record"
+                )
+            }
+        };
+        Some(format!("{what} cannot be kept in the server's own package: {advice}"))
     }
 
     fn end_event(&self, outcome: &Outcome) -> Value {

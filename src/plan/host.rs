@@ -48,6 +48,10 @@ pub trait Host {
     fn is_program(&self, path: &Path) -> bool;
     /// Everything a program needs, itself included: files that are executed, and libraries that are loaded.
     fn needed(&self, program: &Path) -> Vec<(PathBuf, Use)>;
+    /// Why what a program needs cannot be listed, where that is so.
+    fn lacks(&self, _program: &Path) -> Option<String> {
+        None
+    }
     /// The same, each with the name by which it is looked for, which may be a link to it.
     fn named_parts(&self, program: &Path) -> Vec<(PathBuf, PathBuf, Use)> {
         self.needed(program).into_iter().map(|(file, usage)| (file.clone(), file, usage)).collect()

@@ -366,7 +366,11 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     plan.tells = invocation.tells;
     plan.narrowed = !places.narrower.is_empty();
     plan.required = required(policy, invocation, &plan);
-    Ok(Lowered { plan, remarks: remarks(&places) })
+    let mut remarks = remarks(&places);
+    if let Programs::Listed(parts) = programs {
+        remarks.extend(parts.broken);
+    }
+    Ok(Lowered { plan, remarks })
 }
 
 /// The number a process has inside: never 0.

@@ -29,11 +29,19 @@ pub(super) struct Parts {
     pub(super) executed: BTreeSet<PathBuf>,
     /// Libraries, and directories of them.
     pub(super) loaded: BTreeSet<PathBuf>,
+    /// Listed programs that cannot be run, and why.
+    pub(super) broken: Vec<String>,
 }
 
 impl Parts {
     fn add_program(&mut self, program: &Path, host: &dyn Host) {
-        for (file, usage) in host.needed(program) {
+        let needed = host.needed(program);
+        if needed.is_empty()
+            && let Some(why) = host.lacks(program)
+        {
+            self.broken.push(format!("{} is listed and cannot be run: {why}", program.display()));
+        }
+        for (file, usage) in needed {
             match usage {
                 Use::Executed => self.executed.insert(file),
                 Use::Loaded => self.loaded.insert(file),
@@ -76,22 +84,24 @@ impl Programs {
         if open {
             return Ok(Self::Any);
         }
+        let net = [Capability::NetGet, Capability::NetPost, Capability::NetPut, Capability::NetDelete];
+        let reaches = net.into_iter().any(|verb| policy.held(verb).next().is_some());
         let mut parts = Parts::default();
         for grant in here(Capability::ProcExec) {
             let PlacedScope::Exec { cmds, patterns } = &grant.scope else { continue };
             for command in cmds.iter().flatten() {
                 match command {
-                    Command::Name(name) => add_name(&mut parts, name, search, host),
+                    Command::Name(name) => add_name(&mut parts, name, search, reaches, host),
                     Command::File(file) => parts.add_program(file, host),
                 }
             }
             for (file, pattern) in patterns.iter().flatten() {
                 match (file, pattern.program()) {
                     (Some(file), _) => parts.add_program(file, host),
-                    (None, Some(Token::Literal(name))) => add_name(&mut parts, name, search, host),
+                    (None, Some(Token::Literal(name))) => add_name(&mut parts, name, search, reaches, host),
                     (None, Some(Token::Glob(_))) => {
                         for name in fitting(pattern, search, host)? {
-                            add_name(&mut parts, &name, search, host);
+                            add_name(&mut parts, &name, search, reaches, host);
                         }
                     }
                     // A pattern for any program leaves nothing to list.
@@ -118,12 +128,15 @@ fn fitting(
     Ok(found)
 }
 
-fn add_name(parts: &mut Parts, name: &str, search: &OsStr, host: &dyn Host) {
+fn add_name(parts: &mut Parts, name: &str, search: &OsStr, reaches: bool, host: &dyn Host) {
     let Some(file) = find(OsStr::new(name), search, host) else { return };
     parts.add_program(&file, host);
     for helper in helpers(name) {
         match helper.kind {
-            HelperKind::Exec => parts.add_program(Path::new(helper.path), host),
+            HelperKind::Net if !reaches => {}
+            // Most are of another distribution.
+            HelperKind::Exec | HelperKind::Net if !host.is_program(Path::new(helper.path)) => {}
+            HelperKind::Exec | HelperKind::Net => parts.add_program(Path::new(helper.path), host),
             HelperKind::Code => parts.loaded.extend(host.real(Path::new(helper.path))),
         }
     }

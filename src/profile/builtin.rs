@@ -35,6 +35,7 @@ pub const FILES: &[File] = files! { base:
     "mcp/launchers.txt",
     "mcp/runtimes.txt",
     "mcp/servers.txt",
+    "mcp/state.txt",
     "net/reads.txt",
     "net/trust.txt",
     "providers/tools.txt",

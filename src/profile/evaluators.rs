@@ -17,6 +17,8 @@ pub enum Evaluation {
     Runner,
     /// Not together with some options.
     Options,
+    /// Interpreters among its words are looked at; what else they are is its own affair.
+    Carrier,
 }
 
 /// One such command.
@@ -43,6 +45,7 @@ fn row([command, how, options, why]: &'static [&'static str; 4]) -> Evaluator {
         "filter" => Evaluation::Filter,
         "runner" => Evaluation::Runner,
         "options" => Evaluation::Options,
+        "carrier" => Evaluation::Carrier,
         // A word that is not known is read as the strictest.
         _ => Evaluation::Never,
     };

@@ -45,6 +45,8 @@ static LAUNCHER_ROWS: [[&str; 3]; count(LAUNCHERS)] = rows(LAUNCHERS);
 const RUNTIMES: &str = include_str!("../../profiles/mcp/runtimes.txt");
 static RUNTIME_ROWS: [[&str; 2]; count(RUNTIMES)] = rows(RUNTIMES);
 
+const STATE: &str = include_str!("../../profiles/mcp/state.txt");
+static STATE_ROWS: [[&str; 3]; count(STATE)] = rows(STATE);
 const CLIENTS: &str = include_str!("../../profiles/mcp/clients.txt");
 static CLIENT_ROWS: [[&str; 6]; count(CLIENTS)] = rows(CLIENTS);
 
@@ -83,6 +85,13 @@ pub fn mcp_launchers() -> impl Iterator<Item = McpLauncher> {
         runtime: (*runtime != "none").then_some(*runtime),
         why,
     })
+}
+
+/// The variable that names where a server keeps something that else lies in its own package, and what that is.
+#[must_use]
+pub fn mcp_state(known_as: &[String]) -> Option<(&'static str, &'static str)> {
+    let own = STATE_ROWS.iter().find(|[name, ..]| known_as.iter().any(|known| known == name));
+    own.map(|[_, variable, what]| (*variable, *what))
 }
 
 /// Whether a runtime's `interpreter` must be seen to run an entry point, beside its package.

@@ -22,7 +22,9 @@ pub use evaluators::{Evaluation, Evaluator, evaluator};
 pub use hook::{HookClient, HookTool, hook_clients, hook_tool};
 pub use hosts::is_public_suffix;
 pub use learn::{KnownPlace, PlaceSort, known_places};
-pub use mcp::{McpAction, McpClient, McpLauncher, McpPreset, mcp_clients, mcp_launchers, mcp_needs};
+pub use mcp::{
+    McpAction, McpClient, McpLauncher, McpPreset, mcp_clients, mcp_launchers, mcp_needs, mcp_state,
+};
 pub use protected::{Opening, PROTECTED, ProtectedPath, strictest};
 pub use providers::{Narrowing, ProviderTool, provider_tools};
 pub use reads::verb_of;

@@ -1,6 +1,7 @@
 //! Protected paths: what runs code on the user's behalf later.
 
 use super::table::{count, rows};
+use sbx_platform::fold::{Folded, is_folded};
 use std::path::Path;
 
 /// Who may open a protected path.
@@ -101,8 +102,16 @@ fn fits<'a>(wanted: &str, mut names: impl Iterator<Item = &'a [u8]> + Clone) -> 
     match last {
         "**" => rest(names.clone()) || fits(wanted, names),
         "*" => rest(names),
-        last => last.as_bytes() == name && rest(names),
+        last => is_called(name, last.as_bytes()) && rest(names),
     }
+}
+
+/// Whether a name is a protected one, in whatever letters: some file systems do not tell them apart.
+fn is_called(name: &[u8], wanted: &[u8]) -> bool {
+    if is_folded(name) {
+        return name == wanted;
+    }
+    Folded::of(name).is_some_and(|folded| folded.as_bytes() == wanted)
 }
 
 /// What protects a path most, and which part of the path that is.
@@ -132,6 +141,13 @@ fn names_from_the_end(path: &Path) -> impl Iterator<Item = &[u8]> + Clone {
 
 /// The protected paths whose last component is `name`.
 fn ending_with(name: &[u8]) -> &'static [ProtectedPath] {
+    if is_folded(name) {
+        return ending(name);
+    }
+    Folded::of(name).map_or(&[], |folded| ending(folded.as_bytes()))
+}
+
+fn ending(name: &[u8]) -> &'static [ProtectedPath] {
     let first = PROTECTED.partition_point(|protected| last(protected.name) < name);
     let rest = &PROTECTED[first..];
     &rest[..rest.partition_point(|protected| last(protected.name) == name)]
@@ -150,6 +166,14 @@ mod tests {
         let (_, part) = strictest(Path::new("/w/./.git//hooks/x/")).unwrap();
         assert_eq!(part, Path::new("/w/.git/hooks"));
         assert!(strictest(Path::new("/w/src/main.rs")).is_none());
+    }
+
+    #[test]
+    fn letters_are_not_told_apart() {
+        assert!(PROTECTED.iter().all(|path| is_folded(path.name.as_bytes())));
+        let (_, part) = strictest(Path::new("/w/.GIT/Hooks/x")).unwrap();
+        assert_eq!(part, Path::new("/w/.GIT/Hooks"));
+        assert!(strictest(Path::new("/w/.ENVRC")).is_some() && strictest(Path::new("/w/.Envrcs")).is_none());
     }
 
     fn find(name: &str, path: &str) -> Option<String> {

@@ -64,6 +64,8 @@ pub struct Helper {
 pub enum HelperKind {
     /// It is executed.
     Exec,
+    /// It is executed to reach a host.
+    Net,
     /// It is loaded.
     Code,
 }
@@ -74,7 +76,11 @@ static HELPER_ROWS: [[&str; 3]; count(HELPERS)] = rows(HELPERS);
 /// The helpers of a command, from `profiles/commands/helpers.txt`.
 pub fn helpers(of: &str) -> impl Iterator<Item = Helper> {
     HELPER_ROWS.iter().filter(move |[command, ..]| *command == of).map(|[command, kind, path]| {
-        let kind = if *kind == "exec" { HelperKind::Exec } else { HelperKind::Code };
+        let kind = match *kind {
+            "exec" => HelperKind::Exec,
+            "net" => HelperKind::Net,
+            _ => HelperKind::Code,
+        };
         Helper { command, kind, path }
     })
 }

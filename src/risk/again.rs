@@ -120,13 +120,13 @@ impl Walk<'_> {
             _ => return,
         };
         let words = command.argv.get(1..).unwrap_or_default();
-        for (value, known) in super::unwrap::option_values(words, text) {
+        for (value, known) in super::options::option_values(words, text) {
             // `bind -x` names a key before the command.
             let value =
                 value.split_once("\":").filter(|_| name == "bind").map_or(value.as_str(), |(_, run)| run);
             self.text_within(value, known, command, name);
         }
-        for (value, _) in super::unwrap::option_values(words, expanded) {
+        for (value, _) in super::options::option_values(words, expanded) {
             self.expand_again(&value, command.span);
         }
     }

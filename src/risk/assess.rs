@@ -102,7 +102,10 @@ fn conclude<'r>(
     matched.retain(|matched| counts(matched.rule, settings));
     matched.sort_by_key(|matched| std::cmp::Reverse(matched.rule.severity));
     let (level, labels) = context.judge(&matched);
-    let denial = denial(&matched, &flat, error.as_ref(), level, settings);
+    let missing = rules.fault().map(|fault| {
+        (DenialCode::CommandNotUnderstood, format!("The rules that ship with sbx are not whole: {fault}"))
+    });
+    let denial = denial(&matched, &flat, error.as_ref(), level, settings).or(missing);
     let human = settings.require_human_approval && denial.is_some();
     Assessment { text: text.to_owned(), matched, flat, error, level, labels, denial, human, proof: None }
 }
@@ -199,6 +202,10 @@ impl Finder<'_, '_> {
             if rest.len() > 1 && (WORST.contains(&name) || name.starts_with("mkfs")) {
                 let inner = Command { argv: rest.to_vec(), ..command.clone() };
                 self.try_as(&inner, name, &[], Severity::Critical);
+            } else if rest.len() > 2 && self.rules.knows(name) {
+                // `retry git push -f`; a single word, as in `app reboot`, may mean anything.
+                let inner = Command { argv: rest.to_vec(), ..command.clone() };
+                self.try_as(&inner, name, &[], Severity::High);
             }
         }
     }
@@ -262,11 +269,15 @@ impl<'r> Assessment<'r> {
         &self.matched
     }
 
-    /// What to do instead, with the rule that says so.
+    /// What to do instead of the worst that was found, with the rule that says so.
     #[must_use]
     pub fn alternatives(&self) -> Vec<(&'r Alternative, &'r Rule)> {
         let mut alternatives: Vec<(&Alternative, &Rule)> = Vec::new();
-        for matched in &self.matched {
+        let mut worst = None;
+        for matched in self.matched.iter().filter(|matched| !matched.rule.alternatives.is_empty()) {
+            if *worst.get_or_insert(matched.rule.severity) > matched.rule.severity {
+                break;
+            }
             for alternative in &matched.rule.alternatives {
                 if !alternatives.iter().any(|(known, _)| known.command == alternative.command) {
                     alternatives.push((alternative, matched.rule));

@@ -7,8 +7,8 @@ use super::rule::{self, Origin, Rule, bad};
 use super::{Context, Scene, assess};
 use crate::manifest::{Node, RiskSettings, parse_plain_yaml, parse_yaml};
 use crate::profile::RISK_RULES;
-use crate::text::{Problem, Source};
-use std::collections::HashMap;
+use crate::text::{Problem, Source, closest};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 
 /// Rules, found by the programs they speak of.
@@ -25,14 +25,19 @@ struct Indexed {
     by_program: HashMap<String, Vec<usize>>,
     /// Those that name no program, or only a pattern.
     others: Vec<usize>,
+    /// What is wrong with a rule that should be here.
+    fault: Option<String>,
 }
 
 static SHIPPED: LazyLock<Arc<Indexed>> = LazyLock::new(|| {
     let mut shipped = Indexed::default();
     for (path, text) in RISK_RULES {
         let (rules, problems) = shipped_rules(path, text);
-        // A test reads every shipped file; here there is nobody to tell.
-        debug_assert!(problems.is_empty(), "{path}: {problems:?}");
+        // A test reads every shipped file. Should one be wrong all the same, every text is refused for it: a rule
+        // is never missing without a word.
+        if let Some(problem) = problems.first() {
+            shipped.fault.get_or_insert(format!("{path}: {}", problem.message));
+        }
         rules.into_iter().for_each(|rule| shipped.add(rule));
     }
     Arc::new(shipped)
@@ -119,9 +124,39 @@ impl RuleSet {
         Ok(())
     }
 
+    /// Why these rules are not all that there should be; none when they are.
+    pub(super) fn fault(&self) -> Option<&str> {
+        self.shipped.fault.as_deref()
+    }
+
     /// Every rule.
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         self.shipped.rules.iter().chain(&self.added.rules)
+    }
+
+    /// Names of rules and groups in settings that there are none of, each in a sentence.
+    #[must_use]
+    pub fn unknown_names(&self, settings: &RiskSettings) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut check = |key: &str, what: &str, names: &[String], known: &BTreeSet<&str>| {
+            for name in names.iter().filter(|name| !known.contains(name.as_str())) {
+                let near = closest(name, known.iter().copied());
+                let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+                wrong.push(format!("`{key}` names {what} `{name}`, which there is none of{hint}"));
+            }
+        };
+        let ids: BTreeSet<&str> = self.rules().map(|rule| rule.id.as_str()).collect();
+        let groups: BTreeSet<&str> = self.rules().map(|rule| rule.group.as_str()).collect();
+        check("risk.deny", "the rule", &settings.deny, &ids);
+        check("risk.ignore", "the rule", &settings.ignore, &ids);
+        check(
+            "risk.groups.enable",
+            "the group",
+            settings.enabled_groups.as_deref().unwrap_or_default(),
+            &groups,
+        );
+        check("risk.groups.disable", "the group", &settings.disabled_groups, &groups);
+        wrong
     }
 
     /// The rules that could concern a program.
@@ -188,12 +223,33 @@ pub fn check_examples(rule: &Rule) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeSet;
+
+    /// Every rule says what to do instead, and that is less bad.
+    fn check_alternatives(rule: &Rule) -> Vec<String> {
+        let scene = Scene::new("/home/u").at("/home/u/app");
+        let all = RuleSet::builtin();
+        let mut wrong = Vec::new();
+        if rule.alternatives.is_empty() {
+            wrong.push(format!("`{}` does not say what to do instead", rule.id));
+        }
+        for alternative in &rule.alternatives {
+            let found =
+                assess(&alternative.command, &scene, &all, &RiskSettings::default(), &Context::default());
+            let as_bad = found.severity() >= Some(rule.severity);
+            if as_bad || alternative.explanation.is_none() {
+                wrong.push(format!("`{}` suggests `{}`: {:?}", rule.id, alternative.command, found.denial()));
+            }
+        }
+        wrong
+    }
 
     #[test]
     fn every_shipped_rule_is_well_formed_and_finds_its_examples() {
         let mut ids = BTreeSet::new();
         let mut wrong = Vec::new();
+        assert_eq!(RuleSet::builtin().fault(), None);
+        let written: usize = RISK_RULES.iter().map(|(_, text)| text.matches("\n  - id: ").count()).sum();
+        assert_eq!(RuleSet::builtin().rules().count(), written, "a rule that is written is not there");
         for (path, text) in RISK_RULES {
             let source = Source::new(*path, *text);
             let (rules, problems) = parse(&source, Origin::Builtin);
@@ -206,10 +262,34 @@ mod tests {
                     rule.id
                 );
                 wrong.extend(check_examples(&rule));
+                wrong.extend(check_alternatives(&rule));
             }
         }
         assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
         assert!(ids.len() >= 210, "{}", ids.len());
+    }
+
+    #[test]
+    fn a_shipped_rule_that_is_wrong_refuses_everything() {
+        let shipped = Indexed { fault: Some("x.yml: odd".to_owned()), ..Indexed::default() };
+        let set = RuleSet { shipped: Arc::new(shipped), added: Indexed::default() };
+        let scene = Scene::new("/home/u");
+        let found = assess("ls", &scene, &set, &RiskSettings::default(), &Context::default());
+        assert!(!found.allowed() && found.denial().is_some_and(|(_, reason)| reason.contains("x.yml: odd")));
+    }
+
+    #[test]
+    fn names_that_there_are_none_of_are_told() {
+        let settings = RiskSettings {
+            deny: vec!["git:force_psh".to_owned()],
+            disabled_groups: vec!["dcker".to_owned()],
+            ..RiskSettings::default()
+        };
+        let told = RuleSet::builtin().unknown_names(&settings);
+        assert!(
+            told.len() == 2 && told[0].contains("`git:force_push`?") && told[1].contains("`docker`?"),
+            "{told:?}"
+        );
     }
 
     #[test]

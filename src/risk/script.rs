@@ -3,7 +3,7 @@
 use super::command::{Arg, COMPUTED, Channel, Command, Mark, base_name};
 use super::flatten::{Flow, Walk};
 use super::inline;
-use super::unwrap::{option_values, other_grammar};
+use super::options::{option_values, other_grammar};
 
 impl Walk<'_> {
     /// A shell: text after `-c`, else a script, else its input.

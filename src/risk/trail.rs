@@ -5,9 +5,9 @@
 
 use super::command::{Arg, Channel, Command, base_name};
 use super::flatten::Walk;
+use super::options::option_values;
 use super::place;
 use super::script::fetched;
-use super::unwrap::option_values;
 use std::collections::{HashMap, HashSet};
 
 /// The most files of either kind that are kept in mind.

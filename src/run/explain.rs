@@ -219,3 +219,15 @@ fn is_scratch(permit: &Permit<'_>, path: &Path) -> bool {
     SCRATCH.iter().chain(HOMES).any(|scratch| within(path, Path::new(scratch)))
         && !granted.any(|root| within(path, root))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_was_only_refused_was_not_followed() {
+        let run = |error| Act { verb: Verb::Run, path: "/bin/sh".into(), call: "", error, words: Vec::new() };
+        assert!(!is_traced(&[]) && !is_traced(&[run(1)]));
+        assert!(is_traced(&[run(1), run(0)]));
+    }
+}

@@ -276,6 +276,7 @@ pub fn record_end(
 #[must_use]
 pub fn exit_status(end: &End) -> u8 {
     const ENOENT: i32 = 2;
+    const ENOEXEC: i32 = 8;
     const EACCES: i32 = 13;
     match end {
         End::Exited(code) => u8::try_from(*code).unwrap_or(u8::MAX),
@@ -284,7 +285,7 @@ pub fn exit_status(end: &End) -> u8 {
         End::Limit(_) => 137,
         End::Setup(failure) => match (failure.step, failure.errno) {
             (Step::Exec, ENOENT) => 127,
-            (Step::Exec, EACCES) => 126,
+            (Step::Exec, EACCES | ENOEXEC) => 126,
             _ => 125,
         },
     }

@@ -70,6 +70,10 @@ impl Host for Live {
         needed.into_iter().map(|needed| (needed.file, usage(needed.role))).collect()
     }
 
+    fn lacks(&self, program: &Path) -> Option<String> {
+        sbx_platform::elf::closure(program).err().map(|error| error.to_string())
+    }
+
     fn named_parts(&self, program: &Path) -> Vec<(PathBuf, PathBuf, Use)> {
         let needed = sbx_platform::elf::closure(program).unwrap_or_default();
         if needed.is_empty() {
@@ -129,6 +133,10 @@ impl Host for LiveFor {
 
     fn needed(&self, program: &Path) -> Vec<(PathBuf, Use)> {
         Live.needed(program)
+    }
+
+    fn lacks(&self, program: &Path) -> Option<String> {
+        Live.lacks(program)
     }
 
     fn own_program(&self) -> Option<PathBuf> {

@@ -11,7 +11,7 @@ use crate::policy::Policy;
 use crate::risk::{Assessment, Context, Origin, RuleSet, Scene, assess, assess_argv, prove};
 use crate::text::{Problem, Source, render_all};
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 /// The most rule files of a user that are read.
@@ -53,17 +53,24 @@ impl RiskLayer {
         dir: &Path,
     ) -> Result<Self, SettingError> {
         let mut rules = RuleSet::builtin();
-        for path in rule_files(&facts.config_dir.join("risk")) {
+        for path in rule_files(&facts.config_dir.join("risk"))? {
             let source = read_source(&path)?;
             rules.add_file(&source, Origin::User).map_err(|problems| wrong(&problems, &source))?;
         }
-        for path in dir.ancestors().map(|dir| dir.join(".sbx/risk.yml")).filter(|path| path.exists()) {
+        for path in dir.ancestors().map(|dir| dir.join(".sbx/risk.yml")) {
+            if is_absent(&path)? {
+                continue;
+            }
             let source = read_source(&path)?;
             let policy = RiskPolicy::parse(&source).map_err(|problems| wrong(&problems, &source))?;
             policy.tighten(&mut settings);
             if let Some(node) = &policy.rules {
                 rules.add_node(node, Origin::Project).map_err(|problems| wrong(&problems, &source))?;
             }
+        }
+        let unknown = if names_any(&settings) { rules.unknown_names(&settings) } else { Vec::new() };
+        if !unknown.is_empty() {
+            return Err(SettingError::Risk(unknown.join("\n")));
         }
         let scene = Scene::new(facts.home.to_string_lossy()).at(dir.to_string_lossy());
         Ok(Self { rules, settings, scene, context: context(&facts.home, dir) })
@@ -161,15 +168,50 @@ fn wrong(problems: &[Problem], source: &Source) -> SettingError {
     SettingError::Risk(render_all(problems, source))
 }
 
+/// Whether settings name rules or groups at all.
+fn names_any(settings: &RiskSettings) -> bool {
+    !settings.deny.is_empty()
+        || !settings.ignore.is_empty()
+        || settings.enabled_groups.is_some()
+        || !settings.disabled_groups.is_empty()
+}
+
+/// Whether there is nothing at a path. What cannot be looked at may be there, and refuses.
+fn is_absent(path: &Path) -> Result<bool, SettingError> {
+    match std::fs::symlink_metadata(path) {
+        Ok(_) => Ok(false),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(true),
+        Err(error) => Err(unreadable(path, &error)),
+    }
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> SettingError {
+    SettingError::Risk(format!("cannot look at {}: {error}", path.display()))
+}
+
 /// The user's rule files, in order.
-fn rule_files(dir: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut files: Vec<PathBuf> = entries
-        .filter(|path| path.extension().is_some_and(|extension| extension == "yml" || extension == "yaml"))
-        .take(MAX_FILES)
-        .collect();
+fn rule_files(dir: &Path) -> Result<Vec<PathBuf>, SettingError> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(unreadable(dir, &error)),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|error| unreadable(dir, &error))?.path();
+        if path.extension().is_some_and(|extension| extension == "yml" || extension == "yaml") {
+            files.push(path);
+        }
+    }
+    if files.len() > MAX_FILES {
+        let many = files.len();
+        return Err(SettingError::Risk(format!(
+            "{} has {many} rule files; at most {MAX_FILES} are read",
+            dir.display()
+        )));
+    }
     files.sort();
-    files
+    Ok(files)
 }
 
 /// What is known of a place without starting anything.

@@ -6,6 +6,7 @@
 
 use super::lex::{Piece, Refused, Word};
 use super::problem::ToolCode;
+use super::template::{self, Template};
 use crate::profile::{Evaluation, Evaluator, evaluator};
 use std::ops::Range;
 
@@ -26,6 +27,28 @@ pub(super) fn check(pieces: &[Piece]) -> Result<Vec<String>, Refused> {
         check_command(&command, &mut exposed)?;
     }
     Ok(exposed)
+}
+
+/// Refuses a program with arguments that reads a value as code. No shell is between, so its words are what it gets.
+pub(super) fn check_argv(binary: &str, args: &[Template]) -> Result<(), String> {
+    let word = |literal: &str, is_literal: bool| Word {
+        span: 0..0,
+        literal: literal.to_owned(),
+        is_literal,
+        values: Vec::new(),
+    };
+    let start = |arg: &Template| match arg.pieces().first() {
+        Some(template::Piece::Text(text)) => text.clone(),
+        Some(template::Piece::Value(_)) | None => String::new(),
+    };
+    let name = word(binary, true);
+    let words: Vec<Word> = args.iter().map(|arg| word(&start(arg), arg.literal().is_some())).collect();
+    let words: Vec<&Word> = words.iter().collect();
+    if words.iter().all(|word| word.is_literal) {
+        return Ok(());
+    }
+    let Some(row) = evaluator(binary) else { return Ok(()) };
+    check_evaluator(&row, &name, &words, &Command::default()).map_err(|(_, _, message)| message)
 }
 
 fn commands(pieces: &[Piece]) -> Result<Vec<Command<'_>>, Refused> {
@@ -158,6 +181,16 @@ fn check_evaluator(
         Evaluation::Options => Ok(()),
         Evaluation::Script | Evaluation::Filter => check_program(row, name, arguments, command),
         Evaluation::Runner => check_runner(row, name, arguments, command, tainted),
+        Evaluation::Carrier => {
+            for (at, word) in arguments.iter().enumerate().filter(|(_, word)| word.is_literal) {
+                let found = evaluator(&word.literal)
+                    .filter(|found| matches!(found.evaluation, Evaluation::Script | Evaluation::Filter));
+                if let Some(found) = found {
+                    check_evaluator(&found, word, &arguments[at + 1..], command)?;
+                }
+            }
+            Ok(())
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Invariant: an unknown key is a fault, so that a misspelt restriction never goes unnoticed.
 
 use super::definition::{Action, Api, Constraints, Layer, Net, Output, Tool};
+use super::evaluate;
 use super::param::{Param, split_place};
 use super::params::read_params;
 use super::problem::{Fault, ToolCode};
@@ -354,7 +355,13 @@ impl<'a> Fields<'a> {
             self.bad(field, *span, "no argument holds a NUL");
             return None;
         }
-        let args = args.iter().map(|(text, _)| Template::parse(text, syntax)).collect();
+        let args: Vec<Template> = args.iter().map(|(text, _)| Template::parse(text, syntax)).collect();
+        if let Err(message) = evaluate::check_argv(binary, &args) {
+            let fault = Fault::new(ToolCode::Reevaluated, field, span, message);
+            self.faults
+                .push(fault.help("hand the value to a script as an argument of its own, after the program"));
+            return None;
+        }
         Some(Action::Template { binary: binary.to_owned(), args })
     }
 

@@ -57,6 +57,7 @@ impl ShellLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tool::template::Template;
 
     fn code(text: &str) -> Option<&'static str> {
         ShellLine::parse(text).err().map(|(code, _, _)| code.name())
@@ -165,12 +166,55 @@ mod tests {
             "echo ${x} | tee f | bash -s",
             "for i in ${x}; do $i; done",
             "busybox sh -c ${x}",
+            "docker exec c sh -c ${x}",
+            "kubectl exec p -- bash -c ${x}",
+            "taskset 1 sh -c ${x}",
+            "pkexec bash -c ${x}",
+            "tmux new ${x}",
         ] {
             let code = code(line);
             assert!(
                 matches!(code, Some("value_reevaluated" | "placeholder_inside_quotes")),
                 "{line}: {code:?}"
             );
+        }
+    }
+
+    #[test]
+    fn a_list_that_reads_a_value_as_code_is_refused() {
+        let refused = |words: &[&str]| {
+            let args: Vec<Template> =
+                words[1..].iter().map(|word| Template::parse(word, Syntax::Dollar)).collect();
+            evaluate::check_argv(words[0], &args).is_err()
+        };
+        for words in [
+            &["bash", "-c", "echo ${x}"][..],
+            &["sh", "-c", "${x}"],
+            &["/bin/sh", "-ec", "a ${x}"],
+            &["env", "sh", "-c", "${x}"],
+            &["python3", "-c", "print(${x})"],
+            &["awk", "${x}", "f"],
+            &["ssh", "h", "cat ${x}"],
+            &["docker", "exec", "c", "sh", "-c", "${x}"],
+            &["kubectl", "exec", "p", "--", "bash", "-c", "ls ${x}"],
+            &["find", ".", "-exec", "${x}", ";"],
+            &["git", "-c", "${x}", "log"],
+            &["timeout", "5", "${x}"],
+            &["xargs", "${x}"],
+        ] {
+            assert!(refused(words), "{words:?}");
+        }
+        for words in [
+            &["sh", "build.sh", "${x}"][..],
+            &["sh", "-c", "cat \"$1\"", "sh", "${x}"],
+            &["git", "-C", "${repo}", "rev-parse", "HEAD"],
+            &["python3", "tool.py", "--name=${x}"],
+            &["docker", "run", "--rm", "${image}"],
+            &["kubectl", "-n", "${ns}", "get", "pods"],
+            &["grep", "-e", "${x}", "f"],
+            &["bash", "-c", "echo hi"],
+        ] {
+            assert!(!refused(words), "{words:?}");
         }
     }
 
@@ -199,6 +243,10 @@ mod tests {
             "echo $(date) ${x}",
             "echo \"$HOME\" ${x}",
             "printf '%s' ${x}",
+            "docker exec c ls ${x}",
+            "docker run --rm ${image} sh build.sh",
+            "kubectl -n ${ns} get pods",
+            "taskset 1 ls ${x}",
         ] {
             assert_eq!(ShellLine::parse(line).err(), None, "{line}");
         }

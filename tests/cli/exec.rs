@@ -157,7 +157,7 @@ fn what_sbx_cannot_do_exits_125() {
     expect![[r#"
         [stderr]
         error: there is no guarantee `nope`
-          hint: they are fs-hidden, fs-read, fs-write, fs-delete, fs-metadata, fs-truncate, exec-only, net-none, net-hosts, net-ports, net-names, net-listen, loopback, terminals, pid-hidden, signals, protected-paths, ipc-hidden, sockets-hidden, private-tmp, syscall-filter, memory-limit, pids-limit, teardown, teardown-killed
+          hint: they are fs-hidden, fs-read, fs-write, fs-delete, fs-metadata, fs-truncate, fs-glob, exec-only, net-none, net-hosts, net-ports, net-names, net-listen, loopback, terminals, pid-hidden, signals, protected-paths, ipc-hidden, sockets-hidden, private-tmp, syscall-filter, memory-limit, pids-limit, teardown, teardown-killed
         [exit 125]
     "#]].assert_eq(&env.sbx(&["exec", "--agent", "scout", "--allow-degraded", "nope", "--", "ls"]));
 }

@@ -25,6 +25,17 @@ fn a_dangerous_text_is_denied_with_its_place_and_something_better() {
 }
 
 #[test]
+fn names_of_rules_that_there_are_none_of_are_refused() {
+    let env = TestEnv::new();
+    env.write_record("r.md", "---\nid: r\nrisk: {deny: [\"git:force_psh\"]}\n---\n");
+    let told = env.sbx(&["risk", "check", "-a", "r", "ls"]);
+    assert!(told.contains("did you mean `git:force_push`?") && told.ends_with("[exit 2]\n"), "{told}");
+    env.write_record("r.md", "---\nid: r\nrisk: {groups: {enable: []}}\n---\n");
+    let told = env.sbx(&["risk", "check", "-a", "r", "ls"]);
+    assert!(told.contains("`enable` names no group") && told.ends_with("[exit 2]\n"), "{told}");
+}
+
+#[test]
 fn a_harmless_text_has_no_findings() {
     let env = TestEnv::new();
     expect![[r#"
@@ -42,6 +53,7 @@ fn findings_below_the_threshold_are_told_and_allowed() {
           rm -rf target
           ^^^^^^^^^^^^^
           medium fs-strict:any_deletion: Deletes files.
+        instead: mv FILE DIRECTORY  # keeps it
         [exit 0]
     "#]]
     .assert_eq(&env.sbx(&["risk", "check", "rm -rf target"]));

@@ -39,7 +39,7 @@ type = \"path\"
 allowed_prefix = \"$PROJECT\"
 ";
 
-fn world() -> TestEnv {
+pub(crate) fn world() -> TestEnv {
     let env = TestEnv::new();
     // How long things sleep tells the processes of one test from those of another.
     env.write_record("w.md", RECORD.replace("MARK", &digits(&env)));
@@ -313,7 +313,7 @@ fn tools_run_and_stay_behind_every_backend() {
 }
 
 /// Where the session's state was.
-fn session_dirs(env: &TestEnv) -> std::path::PathBuf {
+pub(crate) fn session_dirs(env: &TestEnv) -> std::path::PathBuf {
     env.home().with_file_name("run").join("sbx/sessions/s")
 }
 

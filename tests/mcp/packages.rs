@@ -8,7 +8,7 @@ use crate::support::TestEnv;
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -172,6 +172,12 @@ fn npx_fetches_outside_and_runs_inside() {
     let asked = registry.asked();
     called(&env, None, &["npx", "-y", "@t/tiny-server"]);
     assert_eq!(registry.asked(), asked, "what was fetched is fetched again");
+    // A fetch that was stopped halfway is not taken for a whole one.
+    let modules = PathBuf::from(said.trim_start_matches("from "));
+    let modules = modules.ancestors().find(|dir| dir.ends_with("node_modules")).expect("modules");
+    std::fs::remove_file(modules.join(".package-lock.json")).expect("npm's own list");
+    std::fs::remove_dir_all(modules.join("@t")).expect("the package");
+    assert_eq!(called(&env, None, &["npx", "-y", "@t/tiny-server"]).0, said);
     drop(registry);
     assert_eq!(called(&env, None, &["npx", "-y", "@t/tiny-server"]).0, said);
 }

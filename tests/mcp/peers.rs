@@ -106,7 +106,7 @@ fn cases(peers: &Path, env: &TestEnv) -> Vec<Case> {
         },
         Case {
             name: "fetch",
-            command: vec![python("mcp-server-fetch")],
+            command: vec![python("mcp-server-fetch"), "--allow-private-ips".to_owned()],
             calls: json!([
                 ["fetch", { "url": format!("http://{}/page", origin()) }],
                 ["fetch", { "url": format!("http://{}/missing", origin()), "raw": true }],
@@ -317,6 +317,23 @@ fn the_inspector_sees_the_same_tools() {
     // The inspector takes options for its own up to the first word that is none.
     through.insert(1, "--color=never".to_owned());
     assert_eq!(inspect(&through), inspect(&case.command));
+}
+
+#[test]
+fn a_server_that_would_keep_its_state_in_its_package_is_told_of() {
+    let Some(peers) = peers() else { return };
+    let (env, case) = prepared(&peers, "memory");
+    let says = |file: Option<PathBuf>| {
+        let words = wrapped(&case.command, &[]);
+        let mut sbx = env.command(&words[0]);
+        sbx.args(&words[1..]).env_remove("MEMORY_FILE_PATH").stdin(std::process::Stdio::null());
+        if let Some(file) = file {
+            sbx.env("MEMORY_FILE_PATH", file);
+        }
+        String::from_utf8_lossy(&sbx.output().expect("sbx starts").stderr).into_owned()
+    };
+    assert!(says(None).contains("set MEMORY_FILE_PATH to a file that the agent may write"));
+    assert!(!says(Some(env.project().join("memory.json"))).contains("cannot be kept"));
 }
 
 #[test]

@@ -109,4 +109,12 @@ fn what_the_fence_refuses_is_told() {
     let answer = talk.call("exec", json!({ "argv": ["rm", "keep"] }));
     assert_eq!(answer["result"]["isError"], true, "{answer}");
     assert!(env.project().join("keep").exists());
+    // Where changes are watched, the one that was refused is named.
+    let env = world(&["fs.read: {in: ROOT}", "fs.write: {in: ROOT}", "proc.exec: {in: ROOT}"], "");
+    env.write("project/.git/hooks/there", "");
+    let mut talk = serve(&env);
+    let answer = talk.call("exec", json!({ "argv": ["touch", ".git/hooks/post-merge"] }));
+    let refused = &answer["result"]["structuredContent"]["refused"];
+    assert!(refused.to_string().contains("post-merge"), "{answer}");
+    assert!(!env.project().join(".git/hooks/post-merge").exists());
 }

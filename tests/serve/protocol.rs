@@ -132,36 +132,39 @@ fn every_answer_is_what_its_tool_says_it_answers() {
     env.write("project/a.txt", "one\n");
     let mut talk = serve(&env);
     let schemas = schemas(&mut talk);
-    for (name, arguments) in [
-        ("check_command", json!({ "command": "rm -rf /" })),
-        ("suggest_alternative", json!({ "command": "git push -f" })),
-        ("get_policy", json!({})),
-        ("explain_risk", json!({ "command": "rm -rf /" })),
-        ("explain_risk", json!({ "command": "ls" })),
-        ("list_capabilities", json!({})),
-        ("exec", json!({ "argv": ["echo", "x"] })),
-        ("exec", json!({ "argv": ["false"] })),
-        ("exec", json!({ "argv": ["no-such-program"] })),
-        ("exec", json!({ "argv": [] })),
-        ("eval", json!({ "command": "kill -9 $$" })),
-        ("eval", json!({ "command": "rm -rf /" })),
-        ("say", json!({ "word": "x" })),
-        ("say", json!({})),
-        ("process_start", json!({ "tool": "nap" })),
-        ("process_start", json!({ "tool": "say" })),
-        ("process_stop", json!({ "tool": "nap" })),
-        ("process_stop", json!({ "tool": "nap" })),
-        ("read_file", json!({ "path": "a.txt" })),
-        ("read_file", json!({ "path": "b.txt" })),
-        ("read_file", json!({ "path": "/etc/passwd" })),
-        ("list_dir", json!({ "path": "." })),
-        ("search", json!({ "glob": "*" })),
+    for (name, arguments, works) in [
+        ("check_command", json!({ "command": "rm -rf /" }), Some(true)),
+        ("suggest_alternative", json!({ "command": "git push -f" }), Some(true)),
+        ("get_policy", json!({}), Some(true)),
+        ("explain_risk", json!({ "command": "rm -rf /" }), Some(true)),
+        ("explain_risk", json!({ "command": "ls" }), Some(true)),
+        ("list_capabilities", json!({}), Some(true)),
+        ("exec", json!({ "argv": ["echo", "x"] }), Some(true)),
+        ("exec", json!({ "argv": ["false"] }), None),
+        ("exec", json!({ "argv": ["no-such-program"] }), Some(false)),
+        ("exec", json!({ "argv": [] }), Some(false)),
+        ("eval", json!({ "command": "kill -9 $$" }), None),
+        ("eval", json!({ "command": "rm -rf /" }), Some(false)),
+        ("say", json!({ "word": "x" }), Some(true)),
+        ("say", json!({}), Some(false)),
+        ("process_start", json!({ "tool": "nap" }), Some(true)),
+        ("process_start", json!({ "tool": "say" }), Some(false)),
+        ("process_stop", json!({ "tool": "nap" }), Some(true)),
+        ("process_stop", json!({ "tool": "nap" }), Some(false)),
+        ("read_file", json!({ "path": "a.txt" }), Some(true)),
+        ("read_file", json!({ "path": "b.txt" }), Some(false)),
+        ("read_file", json!({ "path": "/etc/passwd" }), Some(false)),
+        ("list_dir", json!({ "path": "." }), Some(true)),
+        ("search", json!({ "glob": "*" }), Some(true)),
     ] {
         let answer = talk.call(name, arguments.clone());
         let validator = jsonschema::validator_for(&schemas[name]).unwrap();
         let body = &answer["result"]["structuredContent"];
         let errors: Vec<String> = validator.iter_errors(body).map(|error| error.to_string()).collect();
         assert!(body.is_object() && errors.is_empty(), "{name} {arguments}: {errors:?} {answer}");
+        if let Some(works) = works {
+            assert_eq!(answer["result"]["isError"] != true, works, "{name} {arguments}: {answer}");
+        }
     }
 }
 

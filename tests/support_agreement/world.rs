@@ -37,6 +37,7 @@ const DIRS: &[&str] = &[
     "work/.git",
     "work/.git/hooks",
     "work/.sbx",
+    "work/.SBX",
     "far",
     "far/lib",
     "far/docs",

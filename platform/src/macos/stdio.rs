@@ -12,8 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 use std::process::Stdio as End;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -29,33 +29,52 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Relays {
     /// Bytes of output so far.
     pub(super) written: Arc<AtomicU64>,
-    /// Standard output and standard error, where they are captured or relayed.
-    outputs: Vec<(RawFd, JoinHandle<Vec<u8>>)>,
+    /// Standard output and standard error, where they are captured or relayed, and what was captured so far.
+    outputs: Vec<(RawFd, JoinHandle<()>, Captured)>,
 }
 
 impl Relays {
     /// Waits for what was written; answers with what was captured. A process that was not found may hold its end
-    /// open for good, so the wait has an end too.
+    /// open for good, so the wait has an end too, and what had come by then is the answer.
     pub(super) fn finish(self) -> (Vec<u8>, Vec<u8>) {
         let mut captured = (Vec::new(), Vec::new());
         let until = Instant::now() + PATIENCE;
-        for (number, relay) in self.outputs {
+        for (number, relay, kept) in self.outputs {
             while !relay.is_finished() && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(2));
             }
-            if !relay.is_finished() {
-                continue;
-            }
-            let bytes = relay.join().unwrap_or_default();
+            let bytes = std::mem::take(&mut *kept.lock().unwrap_or_else(PoisonError::into_inner));
             if number == 1 { captured.0 = bytes } else { captured.1 = bytes }
         }
         captured
     }
 
     fn output(&mut self, number: RawFd, from: OwnedFd, to: Option<File>, most: u64) {
-        let written = Arc::clone(&self.written);
-        let relay = std::thread::spawn(move || drain(File::from(from), to, &written, most));
-        self.outputs.push((number, relay));
+        let (written, kept) = (Arc::clone(&self.written), Captured::default());
+        let into = to.map_or_else(|| Goal::Kept(Arc::clone(&kept)), Goal::File);
+        let relay = std::thread::spawn(move || drain(File::from(from), into, &written, most));
+        self.outputs.push((number, relay, kept));
+    }
+}
+
+/// Bytes that go nowhere else, readable while they arrive.
+type Captured = Arc<Mutex<Vec<u8>>>;
+
+/// Where relayed bytes go.
+enum Goal {
+    File(File),
+    Kept(Captured),
+}
+
+impl Goal {
+    fn take(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::File(file) => file.write_all(bytes),
+            Self::Kept(kept) => {
+                kept.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -102,7 +121,7 @@ fn inherit(plan: &Plan, number: RawFd, most: u64, relays: &mut Relays) -> io::Re
     }
     let (read, write) = pipe()?;
     if number == 0 {
-        std::thread::spawn(move || drain(own, Some(File::from(write)), &AtomicU64::new(0), u64::MAX));
+        std::thread::spawn(move || drain(own, Goal::File(File::from(write)), &AtomicU64::new(0), u64::MAX));
         Ok(read.into())
     } else {
         relays.output(number, read, Some(own), most);
@@ -115,28 +134,20 @@ fn is_null(meta: &std::fs::Metadata) -> bool {
     meta.file_type().is_char_device() && null.is_ok_and(|null| null.rdev() == meta.rdev())
 }
 
-/// Moves bytes until either side ends; keeps them where they go nowhere else.
-fn drain(mut from: File, mut to: Option<File>, written: &AtomicU64, most: u64) -> Vec<u8> {
-    let (mut kept, mut buffer) = (Vec::new(), vec![0; CHUNK]);
+/// Moves bytes until either side ends.
+fn drain(mut from: File, mut to: Goal, written: &AtomicU64, most: u64) {
+    let mut buffer = vec![0; CHUNK];
     loop {
         let read = match from.read(&mut buffer) {
-            Ok(0) => return kept,
+            Ok(0) => return,
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return kept,
+            Err(_) => return,
         };
         let before = written.fetch_add(read as u64, Ordering::Relaxed);
         let room = usize::try_from(most.saturating_sub(before)).unwrap_or(usize::MAX);
-        let passed = &buffer[..read.min(room)];
-        let passed_on = match &mut to {
-            Some(to) => to.write_all(passed).is_ok(),
-            None => {
-                kept.extend_from_slice(passed);
-                true
-            }
-        };
-        if !passed_on {
-            return kept;
+        if to.take(&buffer[..read.min(room)]).is_err() {
+            return;
         }
     }
 }
@@ -194,7 +205,7 @@ impl Terminal {
         let input = File::from(duplicate(0)?);
         let output = File::from(duplicate(1)?);
         let to = self.ours.try_clone()?;
-        std::thread::spawn(move || drain(input, Some(to), &AtomicU64::new(0), u64::MAX));
+        std::thread::spawn(move || drain(input, Goal::File(to), &AtomicU64::new(0), u64::MAX));
         relays.output(1, self.ours.try_clone()?.into(), Some(output), most);
         Ok(())
     }

@@ -44,7 +44,7 @@ impl List {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
         let names = match &self.agent {
             Some(agent) => vec![agent.clone()],
-            None => every_agent()?,
+            None => every_agent(ui)?,
         };
         let mut rows = Vec::new();
         let mut text = String::new();
@@ -81,10 +81,18 @@ impl List {
     }
 }
 
-fn every_agent() -> Result<Vec<String>, CliError> {
+/// Every agent that can be used; a review hears of the others too.
+fn every_agent(ui: &Ui) -> Result<Vec<String>, CliError> {
     let setting = Setting::from_env()?;
-    let found = list_agents(&setting.facts).into_iter().filter(|agent| agent.trusted);
-    Ok(found.filter_map(|agent| agent.name().map(str::to_owned)).collect())
+    let (trusted, others): (Vec<_>, Vec<_>) =
+        list_agents(&setting.facts).into_iter().partition(|agent| agent.trusted);
+    for agent in others {
+        let place = agent.path.as_ref().map_or_else(String::new, |path| path.display().to_string());
+        ui.remark(format!(
+            "{place}: a project's record that is not trusted; its tools are not offered and not listed"
+        ));
+    }
+    Ok(trusted.into_iter().filter_map(|agent| agent.name().map(str::to_owned)).collect())
 }
 
 impl Show {

@@ -179,6 +179,10 @@ fn show(
     answer: Answer,
     text: impl FnOnce(&Ui, &Value) -> Result<(), CliError>,
 ) -> Result<Exit, CliError> {
+    // What there is to say beside an answer that is fine.
+    if answer.ok && !answer.text.is_empty() {
+        ui.remark(&answer.text);
+    }
     match (answer.ok, ui.json) {
         (true, true) => ui.answer_json(&answer.body)?,
         (true, false) => text(ui, &answer.body)?,

@@ -66,7 +66,7 @@ fn cached(asked: &Asked, world: &World) -> Result<PathBuf, ResolveError> {
         let _ = write!(name, "{byte:02x}");
     }
     let modules = cache(world).join("_npx").join(name).join("node_modules");
-    if modules.is_dir() && !world.refresh {
+    if is_whole(&modules) && !world.refresh {
         return Ok(modules);
     }
     let npx = world.tool("npx")?;
@@ -77,7 +77,12 @@ fn cached(asked: &Asked, world: &World) -> Result<PathBuf, ResolveError> {
     words.extend(["-c", "true"].map(OsStr::new));
     let failed = |said: String| ResolveError::Fetch { tool: "npx", package: asked.packages.join(" "), said };
     let (done, _, said) = run_tool(&npx, &words, world).map_err(|error| failed(error.to_string()))?;
-    if done && modules.is_dir() { Ok(modules) } else { Err(failed(last_line(&said))) }
+    if done && is_whole(&modules) { Ok(modules) } else { Err(failed(last_line(&said))) }
+}
+
+/// Whether everything was fetched: npm writes this list last, so that what it was stopped at has none.
+fn is_whole(modules: &Path) -> bool {
+    modules.join(".package-lock.json").is_file()
 }
 
 /// Where npm keeps its cache.

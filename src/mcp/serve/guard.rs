@@ -54,7 +54,7 @@ pub(super) fn offers(_scene: &Scene) -> Vec<Offer> {
             "Suggest a safer command",
             "Says which commands do the same with less danger.",
             input(
-                json!({ "command": command(), "goal": text("What it is for."), "cwd": cwd() }),
+                json!({ "command": command(), "goal": text("What it is for; alternatives that speak of it come first."), "cwd": cwd() }),
                 &["command"],
             ),
         )
@@ -103,7 +103,7 @@ fn answered(call: &Call<'_>) -> Result<Result<Value, SettingError>, Box<Denial>>
     };
     let arguments = Arguments::read(scene.agent(), call.name, call.arguments, known)?;
     let command = if call.name == GET_POLICY { "" } else { arguments.needed("command")? };
-    arguments.text("goal")?;
+    let goal = arguments.text("goal")?;
     let dir = place(scene, &arguments.directory("cwd", &scene.cwd)?)?;
     let settings = scene.policy().sections().risk.clone().unwrap_or_default();
     let layer = match RiskLayer::with_settings(scene.policy().facts(), settings, &dir) {
@@ -115,7 +115,7 @@ fn answered(call: &Call<'_>) -> Result<Result<Value, SettingError>, Box<Denial>>
     }
     let assessment = layer.assess_for(scene.policy(), command);
     Ok(Ok(match call.name {
-        SUGGEST => suggestions(&assessment),
+        SUGGEST => suggestions(&assessment, goal.unwrap_or_default()),
         EXPLAIN => explanation(&assessment),
         _ => assessment.to_json(),
     }))
@@ -139,9 +139,19 @@ fn place(scene: &Scene, (asked, dir): &(PathBuf, PathBuf)) -> Result<PathBuf, Bo
     Ok(dir.clone())
 }
 
-fn suggestions(assessment: &Assessment<'_>) -> Value {
-    let mut answer =
-        json!({ "command": assessment.text(), "alternatives": assessment.to_json()["alternatives"] });
+/// What could be done instead; what speaks of the goal in its own words stands first.
+fn suggestions(assessment: &Assessment<'_>, goal: &str) -> Value {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 2);
+        words.map(str::to_lowercase).collect()
+    };
+    let wanted = words(goal);
+    let mut alternatives = assessment.to_json()["alternatives"].as_array().cloned().unwrap_or_default();
+    alternatives.sort_by_key(|one| {
+        let said = words(&one.to_string());
+        std::cmp::Reverse(wanted.iter().filter(|word| said.contains(word)).count())
+    });
+    let mut answer = json!({ "command": assessment.text(), "alternatives": alternatives });
     if assessment.alternatives().is_empty() {
         answer["message"] = json!("no safer command is known");
     }

@@ -8,7 +8,7 @@ use super::sets::Call;
 use crate::audit::Event;
 use crate::capability::Risk;
 use crate::decide::{Denial, DenialCode};
-use crate::run::session::{MOST_ALIVE, Status};
+use crate::run::session::{Ending, MOST_ALIVE, Status};
 use crate::run::tools::Stop;
 use crate::tool::Tool;
 use serde_json::{Value, json};
@@ -123,7 +123,9 @@ fn ask(call: &Call<'_>) -> Result<Reply, Box<Denial>> {
 fn stop(call: &Call<'_>) -> Result<Reply, Box<Denial>> {
     let agent = call.scene.agent();
     let tool = Arguments::read(agent, STOP, call.arguments, &["tool"])?.needed("tool")?;
-    let stopped = call.means.session().stop(tool);
+    let ending = call.means.session().let_go(tool);
+    // Others may ask about theirs while this one ends.
+    let stopped = ending.map(Ending::wait);
     if stopped.is_ok() {
         let body = json!({ "act": "stop", "tool": tool, "session": call.means.session_id() });
         // It has ended whether that can be recorded or not.

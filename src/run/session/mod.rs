@@ -14,7 +14,7 @@ mod wire;
 
 pub use client::{Client, Lease};
 pub use place::{SessionDir, SessionError, SessionPlace, is_session_id, sessions, sweep};
-pub use processes::{MOST_ALIVE, Processes, Status};
+pub use processes::{Ending, MOST_ALIVE, Processes, Status};
 pub use ring::RING;
 pub use serve::{IDLE, supervise};
 pub use wire::{Answer, Ask, StartAsk};
@@ -159,7 +159,15 @@ impl Session {
     /// # Errors
     /// When none of that name was started.
     pub fn stop(&mut self, name: &str) -> Result<Status, Stop> {
-        self.processes.stop(name).ok_or_else(|| nothing(name))
+        self.let_go(name).map(Ending::wait)
+    }
+
+    /// Has a tool end and forgets it, for whoever must not be held up while it ends.
+    ///
+    /// # Errors
+    /// When none of that name was started.
+    pub fn let_go(&mut self, name: &str) -> Result<Ending, Stop> {
+        self.processes.let_go(name).ok_or_else(|| nothing(name))
     }
 
     /// Ends everything that runs, and takes the session's directory away.

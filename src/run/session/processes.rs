@@ -53,6 +53,22 @@ pub struct Processes {
     by_name: BTreeMap<String, Process>,
 }
 
+/// A process that was let go of.
+#[derive(Debug)]
+pub struct Ending {
+    name: String,
+    process: Process,
+}
+
+impl Ending {
+    /// Waits for its end; how it was.
+    #[must_use]
+    pub fn wait(self) -> Status {
+        self.process.wait(PATIENCE);
+        self.process.status(&self.name)
+    }
+}
+
 /// What is known of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -207,12 +223,11 @@ impl Processes {
         self.by_name.iter().map(|(name, process)| process.status(name)).collect()
     }
 
-    /// Ends a process with everything it started, and forgets it.
-    pub fn stop(&mut self, name: &str) -> Option<Status> {
+    /// Has a process end with everything it started, and forgets it; whoever wants to know waits for it.
+    pub fn let_go(&mut self, name: &str) -> Option<Ending> {
         let mut process = self.by_name.remove(name)?;
         drop(process.leash.take());
-        process.wait(PATIENCE);
-        Some(process.status(name))
+        Some(Ending { name: name.to_owned(), process })
     }
 
     /// Ends everything.

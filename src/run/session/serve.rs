@@ -56,6 +56,7 @@ pub fn supervise(id: &str, idle: Duration, ready: impl FnOnce()) -> Result<(), S
         agent: None,
         files: Vec::new(),
         tools: Vec::new(),
+        catalogue: None,
         leases: Arc::default(),
     }
     .serve(&queue, idle);
@@ -85,6 +86,8 @@ struct Server {
     agent: Option<String>,
     files: Vec<(String, String)>,
     tools: Vec<Tool>,
+    /// Kept from call to call, so that a file that is broken by an edit keeps its last good tools.
+    catalogue: Option<Catalogue>,
     leases: Arc<AtomicUsize>,
 }
 
@@ -187,9 +190,17 @@ impl Server {
             Err(problem) => return error(problem.to_string()),
         };
         let agent = loaded;
-        let (mut catalogue, _) = Catalogue::open(&setting, &agent.policy);
+        let (mut catalogue, changes) = match self.catalogue.take() {
+            Some(mut catalogue) => {
+                let changes = catalogue.follow(&agent.policy);
+                (catalogue, changes)
+            }
+            None => Catalogue::open(&setting, &agent.policy),
+        };
         self.tools.iter().cloned().for_each(|tool| catalogue.add(tool));
-        let tool = match catalogue.tools().find(agent.policy.agent(), &ask.tool) {
+        let found = catalogue.tools().find(agent.policy.agent(), &ask.tool).cloned();
+        self.catalogue = Some(catalogue);
+        let tool = match found {
             Ok(tool) => tool,
             Err(denial) => return told(Err(Stop::Denied(denial))),
         };
@@ -214,7 +225,14 @@ impl Server {
             own: None,
             cancel: None,
         };
-        told(self.session.start(tool, &given, &caller))
+        let mut answer = told(self.session.start(&tool, &given, &caller));
+        if answer.ok {
+            let remarks = changes
+                .iter()
+                .map(|change| format!("warning: {}: {}", change.file.display(), change.message));
+            answer.text = remarks.collect::<Vec<_>>().join("\n");
+        }
+        answer
     }
 
     fn add(&mut self, file: String, text: String) -> Answer {

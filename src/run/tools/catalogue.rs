@@ -52,6 +52,8 @@ pub struct Catalogue {
     record: Option<PathBuf>,
     facts: crate::manifest::Facts,
     files: BTreeMap<PathBuf, Held>,
+    /// Those of a record that is not read here.
+    own: Vec<Tool>,
     session: Vec<Tool>,
     toolbox: Toolbox,
 }
@@ -62,20 +64,25 @@ impl Catalogue {
     pub fn open(setting: &Setting, policy: &Policy) -> (Self, Vec<Change>) {
         let mut catalogue = Self {
             dir: setting.facts.config_dir.join("tools"),
-            // A project's record is trusted as it was read; a change waits until it is trusted again.
-            record: policy.record().filter(|_| policy.facts().found_in.is_none()).map(Path::to_path_buf),
+            record: None,
             facts: setting.facts.clone(),
             files: BTreeMap::new(),
+            own: Vec::new(),
             session: Vec::new(),
             toolbox: Toolbox::default(),
         };
-        if catalogue.record.is_none()
-            && let Some(section) = &policy.sections().tools
-        {
-            catalogue.session.extend(read_section(section, &Source::new(policy.agent(), "")).tools);
-        }
-        let changes = catalogue.refresh();
+        let changes = catalogue.follow(policy);
         (catalogue, changes)
+    }
+
+    /// Takes up the agent's record as it was loaded just now, and looks at every file again.
+    pub fn follow(&mut self, policy: &Policy) -> Vec<Change> {
+        // A project's record is trusted as it was read; a change waits until it is trusted again.
+        self.record = policy.record().filter(|_| policy.facts().found_in.is_none()).map(Path::to_path_buf);
+        let section = policy.sections().tools.as_ref().filter(|_| self.record.is_none());
+        let read = section.map(|section| read_section(section, &Source::new(policy.agent(), "")).tools);
+        self.own = read.unwrap_or_default();
+        self.refresh()
     }
 
     /// The tools as last read.
@@ -190,7 +197,7 @@ impl Catalogue {
         for tool in self.files.values().rev().flat_map(|held| held.tools.iter().rev()) {
             toolbox.insert(tool.clone());
         }
-        for tool in &self.session {
+        for tool in self.own.iter().chain(&self.session) {
             toolbox.insert(tool.clone());
         }
         self.toolbox = toolbox;

@@ -16,6 +16,7 @@ mod noted;
 mod own;
 mod perform;
 mod protect;
+mod reach;
 mod resolve;
 mod settings;
 mod trace;

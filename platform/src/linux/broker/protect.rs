@@ -10,9 +10,11 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::reach::{Reach, is_inside_stars, parts_of, reach};
+use crate::fold::folded;
 use crate::linux::sources::writable_bind;
 use crate::linux::sys::fd;
 use crate::path::within;
@@ -136,15 +138,15 @@ impl Protected {
     /// its last part, or one that may hold anything when new end with it; or it is a protected name itself, in a
     /// directory that is new. What is gone at the end of the launch is not worth a word.
     pub(super) fn tells(&self, path: &Path, own: Whose<'_>) -> Option<Verb> {
-        let last = path.file_name()?;
+        let last = folded(path.file_name()?);
         let several = |name: &ProtectedName| name.components.len() > 1;
         let free = |name: &&ProtectedName| name.inside_new == InsideNew::Anything;
-        let starts = self.starting_with(last).any(several);
+        let starts = self.starting_with(&last).any(several);
         let ends =
-            |name: &ProtectedName| several(name) && name.components.last().is_some_and(|part| part == last);
+            |name: &ProtectedName| several(name) && name.components.last().is_some_and(|part| *part == last);
         let verb = if starts || self.names.iter().filter(free).any(ends) {
             Verb::Made
-        } else if self.starting_with(last).any(|name| free(&name)) && own() {
+        } else if self.starting_with(&last).any(|name| free(&name)) && own() {
             Verb::Obeyed
         } else {
             return None;
@@ -166,7 +168,7 @@ impl Protected {
     /// lie at some depth below, for what it holds is not looked at.
     pub(super) fn allows_tree(&self, path: &Path) -> bool {
         let parts = parts_of(path);
-        let deep = |at: usize| self.starting_with(parts[at]).any(|name| is_inside_stars(name, &parts[at..]));
+        let deep = |at: usize| self.starting_with(&parts[at]).any(|name| is_inside_stars(name, &parts[at..]));
         !(0..parts.len()).any(deep)
     }
 
@@ -256,13 +258,13 @@ impl Protected {
 
     /// Whether protected names may begin above `path`, or with its last part.
     pub(super) fn may_be_within(&self, path: &Path) -> bool {
-        parts_of(path).into_iter().any(|part| self.starting_with(part).next().is_some())
+        parts_of(path).iter().any(|part| self.starting_with(part).next().is_some())
     }
 
     /// Whether the name `part`, in the directory `above` that the launch did not make, stays where it is when that
     /// directory is moved; `within` says whether protected names may begin above it.
     pub(super) fn stays(&self, above: &Path, within: bool, part: &OsStr, is_dir: bool) -> bool {
-        if !within && self.starting_with(part).next().is_none() {
+        if !within && self.starting_with(&folded(part)).next().is_none() {
             return false;
         }
         let kept = |relation| match relation {
@@ -280,7 +282,7 @@ impl Protected {
         let own = || *known.get_or_init(own);
         let mut found = Vec::new();
         for at in 0..parts.len() {
-            for name in self.starting_with(parts[at]) {
+            for name in self.starting_with(&parts[at]) {
                 found.extend(relation(name, path, &parts, at, &own, change));
             }
         }
@@ -293,28 +295,10 @@ fn leads_to(path: &Path, place: &Path) -> bool {
     place != path && place.starts_with(path)
 }
 
-fn parts_of(path: &Path) -> Vec<&OsStr> {
-    path.components()
-        .filter_map(|part| match part {
-            Component::Normal(part) => Some(part),
-            _ => None,
-        })
-        .collect()
-}
-
-/// Whether these parts go on, after what stands before the first `**` of a name.
-fn is_inside_stars(name: &ProtectedName, parts: &[&OsStr]) -> bool {
-    let before = name.components.iter().take_while(|part| ***part != *"**").count();
-    let same = |(wanted, part): (&Cow<'_, OsStr>, &&OsStr)| **wanted == *"*" || **wanted == **part;
-    before < name.components.len()
-        && parts.len() > before
-        && name.components[..before].iter().zip(parts).all(same)
-}
-
 fn relation<'n>(
     name: &'n ProtectedName,
     path: &Path,
-    parts: &[&OsStr],
+    parts: &[Cow<'_, OsStr>],
     at: usize,
     own: Whose<'_>,
     change: Change,
@@ -332,37 +316,6 @@ fn relation<'n>(
         (Reach::Start, true) => Relation::AboveNew,
         (Reach::Start, false) => Relation::Above,
     })
-}
-
-/// How far a name goes with the parts of a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
-    /// All of it, in so many parts.
-    Whole(usize),
-    /// The path ends where the name, up to its first `**`, goes on.
-    Start,
-}
-
-fn reach(name: &[Cow<'_, OsStr>], parts: &[&OsStr]) -> Option<Reach> {
-    let Some((first, rest)) = name.split_first() else { return Some(Reach::Whole(0)) };
-    let one_more = |reach| match reach {
-        Reach::Whole(length) => Reach::Whole(length + 1),
-        Reach::Start => Reach::Start,
-    };
-    let first: &OsStr = first;
-    if first == "**" && !parts.is_empty() {
-        // One or more parts; the shortest that fits. Where the path ends inside, nothing is known of it.
-        let whole = |skip: usize| match reach(rest, parts.get(skip..)?)? {
-            Reach::Whole(length) => Some(Reach::Whole(length + skip)),
-            Reach::Start => None,
-        };
-        return (1..parts.len()).find_map(whole);
-    }
-    match parts.split_first() {
-        None => Some(Reach::Start),
-        Some((part, parts)) if first == "*" || first == *part => reach(rest, parts).map(one_more),
-        Some(_) => None,
-    }
 }
 
 /// Where something of the host can be written.
@@ -508,6 +461,19 @@ mod tests {
             assert!(change(&guard, path), "{path}");
         }
         assert!(directory(&guard, "/w/.git") && !directory(&guard, "/w/.git/hooks"));
+    }
+
+    #[test]
+    fn a_name_is_kept_in_any_letters() {
+        let guard = named(&[".git/hooks", ".envrc", ".git/modules/**/config"]);
+        for path in
+            ["/w/.ENVRC", "/w/.Git/Hooks/x", "/w/.GIT/modules/m/CONFIG", "/w/.en\u{200d}vrc", "/w/.Git"]
+        {
+            assert!(!change(&guard, path), "{path}");
+        }
+        assert!(directory(&guard, "/w/.Git") && change(&guard, "/w/.Envrc2"));
+        assert!(!change(&guard, "/w/kept/.ENVRC"), "that one was not opened");
+        assert!(!guard.allows_tree(Path::new("/w/.git/Modules/m")));
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn a_command_that_does_not_end_when_asked_is_killed_after_a_while() {
 
 #[test]
 fn what_a_command_leaves_behind_is_ended() {
-    let outcome = run(&shell("setsid sleep 300 & echo $!; sleep 300 & echo $!; sleep 0.5"));
+    let outcome = run(&shell("setsid sleep 300 & echo $!; sleep 300 & echo $!; sleep 2"));
     let left = told(&outcome);
     assert_eq!(left.lines().count(), 2);
     for pid in left.lines() {
