@@ -235,6 +235,10 @@ fn a_broken_record_cannot_be_trusted() {
 fn lint_reads_an_untrusted_record_without_using_it() {
     let env = with_project_record();
     expect![[r#"
+        warning[inert]: KEY is for api.example, which no net.* grant reaches
+         --> [PROJECT]/.sbx/agents/helper.md
+          = help: grant it: `net.get: {hosts: [api.example]}`, or take the rule out
+
         warning[root_clamped]: the grant `in` /srv lies outside [PROJECT] of the project directory and was narrowed to that
          --> [PROJECT]/.sbx/agents/helper.md:4:5
           |
