@@ -84,17 +84,36 @@ fn daemons_end_with_the_command() {
 #[test]
 fn killing_sbx_at_any_moment_leaves_nothing() {
     let bench = Bench::new("killed");
-    bench.open_record("");
+    bench.open_record("limits: {wall: 1m, cpu: 30s, pids: 200, files: 200}\n");
     let marker = bench.marker();
-    let rounds: u64 = std::env::var("SBX_KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(40);
-    for round in 0..rounds {
+    let mounts = || std::fs::read_to_string("/proc/self/mounts").expect("a list of mounts");
+    let before = mounts();
+    // Run by root and by a user, these are five hundred.
+    let rounds: u64 = std::env::var("SBX_KILL_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(250);
+    let mut groups = Vec::new();
+    for _ in 0..rounds {
         let mut child = bench.spawn(&format!("(setsid sleep {marker} &); sleep {marker}"));
-        std::thread::sleep(std::time::Duration::from_micros(round * 517 % 23_000));
+        let moment = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| time.subsec_nanos());
+        std::thread::sleep(std::time::Duration::from_micros(u64::from(moment / 7 % 23_000)));
         child.kill().expect("sbx can be killed");
         child.wait().expect("sbx ends");
+        groups.push(format!("/sbx-{}", child.id()));
     }
     bench.assert_gone(&marker);
     assert_eq!(bench.files(), ["agent.yml"]);
+    // Only mounts of these launches would name this directory.
+    let here = |mounts: String| mounts.lines().filter(|line| line.contains("sbx-fence-killed")).count();
+    assert_eq!(here(mounts()), here(before));
+    let left = || {
+        let found =
+            bench.shell_line("find /sys/fs/cgroup -maxdepth 6 -type d -name 'sbx-*' 2>/dev/null").stdout;
+        found.lines().filter(|line| groups.iter().any(|group| line.ends_with(group))).count()
+    };
+    let begun = std::time::Instant::now();
+    while left() > 0 && begun.elapsed() < std::time::Duration::from_secs(5) {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert_eq!(left(), 0, "control groups are left");
 }
 
 #[test]
