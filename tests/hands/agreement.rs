@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 /// How many records are tried with each backend.
 fn rounds() -> u64 {
     let asked = std::env::var("SBX_AGREEMENT_ROUNDS").ok().and_then(|text| text.parse().ok());
-    asked.unwrap_or(5)
+    asked.unwrap_or(8)
 }
 
 /// The operation that does what an act does; none where there is none.
