@@ -116,5 +116,6 @@ sleep 10; curl -s -m 60 --http2 -o /dev/null -w '%{http_code}' https://api.test:
     assert_eq!(ran.stdout, "200", "{ran:?}");
     let seen = world.https.take().len();
     assert!(seen > 300, "{seen} requests");
-    assert!(peak > 0 && peak < 200_000, "{peak} kB");
+    // With windows of 8 MB for every connection it would be half a gigabyte.
+    assert!(peak > 0 && peak < 350_000, "{peak} kB");
 }

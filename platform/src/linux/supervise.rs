@@ -133,7 +133,6 @@ pub(crate) fn wait(
     match (begun, watch.started.kit.take()) {
         (Err(error), _) => watch.give_up(error),
         (Ok(()), Some(kit)) => watch.open_doors(kit),
-        (Ok(()), None) if watch.awaits_doors => {}
         (Ok(()), None) => watch.let_go(),
     }
     let outcome = watch.run();
@@ -273,8 +272,11 @@ impl Watch<'_> {
         }
     }
 
-    /// Lets the command start.
+    /// Lets the command start, once its network is served and its terminal has a size.
     fn let_go(&self) {
+        if self.awaits_doors || self.plan.stdio == Stdio::Pty && self.master.is_none() {
+            return;
+        }
         let _ = socket::send(self.started.line.as_fd(), GO, None);
     }
 
@@ -297,11 +299,12 @@ impl Watch<'_> {
 
     /// Relays the private terminal whose master side has come over the line.
     fn attach(&mut self, master: Option<OwnedFd>) -> io::Result<()> {
-        let Some(master) = master else { return Ok(()) };
+        let master = master.ok_or_else(|| io::Error::from_raw_os_error(libc::EPROTO))?;
         terminal::copy_size(0, master.as_raw_fd());
         self.master = Some(fd::dup_above(master.as_raw_fd(), 3)?);
         self.relays.extend(relay::terminal(master)?);
         self.raw = Raw::enter(0);
+        self.let_go();
         Ok(())
     }
 
