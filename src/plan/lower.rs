@@ -308,7 +308,9 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
             let scratch = Scratch { home: private_home(&places), tmp: PathBuf::from("/tmp") };
             view.add_system(&programs, host);
             view.add_scratch(&scratch.home, size, code, &account);
-            view.add_var_tmp(&places);
+            let entry = invocation.entry.iter().flat_map(|entry| &entry.parts);
+            let shown = places.iter().map(|(path, _)| path).chain(entry.map(PathBuf::as_path));
+            view.add_var_tmp(shown.chain(programs.files()));
             scratch
         }
         System::MacOs => {

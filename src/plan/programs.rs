@@ -60,6 +60,16 @@ pub(super) enum Programs {
 }
 
 impl Programs {
+    /// Files that are shown for what is listed.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+        let parts = match self {
+            Self::Any => None,
+            Self::Listed(parts) => Some(parts),
+        };
+        let both = parts.into_iter().flat_map(|parts| parts.executed.iter().chain(&parts.loaded));
+        both.map(PathBuf::as_path)
+    }
+
     /// Adds a program that a listed command comes to.
     pub(super) fn add(&mut self, program: &Path, host: &dyn Host) {
         match self {

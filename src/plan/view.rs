@@ -197,10 +197,10 @@ impl View {
         }
     }
 
-    /// `/var/tmp` leads to private scratch, unless a granted place lies there.
-    pub(super) fn add_var_tmp(&mut self, places: &Places) {
+    /// `/var/tmp` leads to private scratch, unless something that is shown lies there.
+    pub(super) fn add_var_tmp<'s>(&mut self, mut shown: impl Iterator<Item = &'s Path>) {
         let dest = Path::new("/var/tmp");
-        if places.iter().all(|(path, _)| !within(path, dest)) {
+        if shown.all(|path| !within(path, dest)) {
             self.mounts.push(MountOp::Symlink { target: "/tmp".into(), dest: dest.to_path_buf() });
         }
     }
