@@ -76,6 +76,9 @@ pub(crate) fn give_back_code() {
 }
 
 /// Gives back the parts of one object that were never writable, and ends the walk: the first is the program.
+///
+/// # Safety
+/// For the C library to call, with a live description of an object that is loaded.
 #[cfg(target_env = "musl")]
 unsafe extern "C" fn give_back_object(
     object: *mut libc::dl_phdr_info,
