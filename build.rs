@@ -5,12 +5,11 @@ use std::env::var;
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let target = |part: &str| var(format!("CARGO_CFG_TARGET_{part}")).unwrap_or_default();
-    if target("OS") != "linux" || target("ENV") != "musl" {
+    // Others are linked by whatever linker crosses to them, and not every one knows these words.
+    if target("OS") != "linux" || target("ENV") != "musl" || target("ARCH") != "x86_64" {
         return;
     }
-    if target("ARCH") == "x86_64" {
-        println!("cargo::rustc-link-arg-bins=-Wl,-e,sbx_start");
-    }
+    println!("cargo::rustc-link-arg-bins=-Wl,-e,sbx_start");
     // Relocations in a thirtieth of the room. The C library that comes with older compilers cannot read them.
     if minor_version().is_some_and(|minor| minor >= 93) {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
