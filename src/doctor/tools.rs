@@ -5,19 +5,12 @@ use crate::manifest::read_source;
 use crate::plan::{Host, usual_path};
 use crate::run::{Live, Setting};
 use crate::tool::{Action, Layer, Tool, read_definitions};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Findings about the user's files of tools.
 #[must_use]
 pub fn tools(setting: &Setting) -> Vec<Finding> {
-    let mut files: Vec<PathBuf> = std::fs::read_dir(setting.facts.config_dir.join("tools"))
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-        .collect();
-    files.sort();
-    files.iter().flat_map(|file| one(file)).collect()
+    setting.tool_files().iter().flat_map(|file| one(file)).collect()
 }
 
 fn one(file: &Path) -> Vec<Finding> {

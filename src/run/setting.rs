@@ -166,6 +166,17 @@ impl Setting {
         Ok(Self { facts: facts.records_dir(records), config })
     }
 
+    /// The user's own files of tools, in order.
+    #[must_use]
+    pub fn tool_files(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.facts.config_dir.join("tools")).into_iter().flatten();
+        let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+        let mut files: Vec<PathBuf> =
+            paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml")).collect();
+        files.sort();
+        files
+    }
+
     /// Loads an agent by name or path.
     ///
     /// # Errors

@@ -19,19 +19,7 @@ pub(in crate::cli) struct Validate {
 impl Validate {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
         let setting = Setting::from_env()?;
-        let files = if self.files.is_empty() {
-            let dir = setting.facts.config_dir.join("tools");
-            let mut files: Vec<PathBuf> = std::fs::read_dir(dir)
-                .into_iter()
-                .flatten()
-                .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-                .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-                .collect();
-            files.sort();
-            files
-        } else {
-            self.files
-        };
+        let files = if self.files.is_empty() { setting.tool_files() } else { self.files };
         let mut rows: Vec<Value> = Vec::new();
         let mut sound = true;
         for file in files {
