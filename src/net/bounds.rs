@@ -14,7 +14,7 @@ pub(super) const FILES_PER_CONNECTION: usize = 2;
 /// Names that have an address inside at one time.
 pub(super) const NAMES: usize = 8192;
 /// Questions for names that wait for an answer from outside.
-pub(super) const QUESTIONS: usize = 64;
+pub(super) const QUESTIONS: usize = 512;
 /// Threads that ask the system's resolver.
 pub(super) const RESOLVING_THREADS: usize = 8;
 /// How long the system's resolver may take.

@@ -24,18 +24,27 @@ pub(super) fn publish(port: u16) -> io::Result<TcpListener> {
 impl Service {
     /// Carries a connection from this machine to a port inside.
     pub(super) async fn let_in(&self, stream: TcpStream, inward: Arc<dyn Inward>, port: u16) {
-        let connected = tokio::task::spawn_blocking(move || inward.connect(port)).await;
-        let Ok(Ok(inner)) = connected else { return super::flow::reset(stream) };
-        if inner.set_nonblocking(true).is_err() {
-            return;
-        }
-        let Ok(inner) = TcpStream::from_std(inner) else { return };
-        let _ = (stream.set_nodelay(true), inner.set_nodelay(true));
         let meter = self.meter();
         let target = Target { host: Host::Ip(Ipv4Addr::LOCALHOST.into()), port: Some(port) };
         let telling = Telling::new(&self.report, &target, &meter);
+        let inner = match connected(inward, port).await {
+            Ok(inner) => inner,
+            Err(error) => {
+                telling.ended("failed", &error.kind().to_string());
+                return super::flow::reset(stream);
+            }
+        };
+        let _ = (stream.set_nodelay(true), inner.set_nodelay(true));
         let ended = both(inner, stream, &meter).await;
         let end = ended.map_or_else(|error| error.kind().to_string(), |()| "closed".to_owned());
         telling.ended("published", &end);
     }
+}
+
+/// A connection to a port inside.
+async fn connected(inward: Arc<dyn Inward>, port: u16) -> io::Result<TcpStream> {
+    let inner =
+        tokio::task::spawn_blocking(move || inward.connect(port)).await.map_err(io::Error::other)??;
+    inner.set_nonblocking(true)?;
+    TcpStream::from_std(inner)
 }

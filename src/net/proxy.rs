@@ -6,9 +6,9 @@
 use super::bounds;
 use super::flow::Aim;
 use super::http::{self, Form, Serving, Wire, forbidden, parse_request};
-use super::report::Passed;
 use super::service::Service;
 use super::socks;
+use super::telling::Telling;
 use crate::capability::{Host, Target};
 use std::io;
 use std::net::Ipv4Addr;
@@ -145,11 +145,14 @@ impl Service {
         self.authority.hold(target, None).map_err(Admission::Denied)?;
         let elsewhere = self.outer_proxy.as_ref().is_some_and(|proxy| proxy.serves(target));
         if !elsewhere {
-            let found = self.resolver.find(&target.host).await;
-            let found = found.map_err(|_| {
-                self.report.connection(target, "failed", Passed::default(), "no such name");
-                Admission::Failed(format!("{target}: there is no such name"))
-            })?;
+            let meter = self.meter();
+            let telling = Telling::new(&self.report, target, &meter);
+            let Ok(found) = self.resolver.find(&target.host).await else {
+                telling.ended("failed", "no such name");
+                return Err(Admission::Failed(format!("{target}: there is no such name")));
+            };
+            // Whoever carries or refuses it tells the rest.
+            telling.told();
             self.authority.reachable(target, &found).map_err(Admission::Denied)?;
         }
         Ok(aim)

@@ -25,6 +25,8 @@ pub(crate) enum Start {
 
 /// The preface of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// The length of what stands before the settings of HTTP/2: a length, a type, flags and the number of no stream.
+pub(crate) const SETTINGS: usize = 9;
 /// So many bytes of empty lines may stand before a request.
 const EMPTY: usize = 64;
 /// The longest method that is taken for one.
@@ -43,6 +45,13 @@ pub(crate) fn start(bytes: &[u8]) -> Start {
         text if empty == 0 && text.starts_with(PREFACE) => Start::Http2,
         text => start_of_text(text),
     }
+}
+
+/// Whether a server greets as one of HTTP/2 does: it tells its settings before anybody said anything.
+/// They are written at once, so that less than their head is no such greeting.
+pub(crate) fn greets_as_http2(bytes: &[u8; SETTINGS]) -> bool {
+    let [0, high, low, 4, 0, 0, 0, 0, 0] = *bytes else { return false };
+    u16::from_be_bytes([high, low]) % 6 == 0
 }
 
 /// A method in capitals, a blank, and what a target starts with.
@@ -110,6 +119,21 @@ pub(crate) async fn greeting(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_settings_are_a_greeting_of_http2() {
+        for (bytes, expected) in [
+            (b"\0\0\x12\x04\0\0\0\0\0", true),
+            (b"\0\0\0\x04\0\0\0\0\0", true),
+            (b"\0\0\x13\x04\0\0\0\0\0", false),
+            (b"\0\0\0\x04\x01\0\0\0\0", false),
+            (b"\0\0\x12\x04\0\0\0\0\x01", false),
+            (b"SSH-2.0-x", false),
+            (b"\0\0\0\0\0\0\0\0\0", false),
+        ] {
+            assert_eq!(greets_as_http2(bytes), expected, "{bytes:?}");
+        }
+    }
 
     #[test]
     fn starts_are_told_apart() {

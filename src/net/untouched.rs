@@ -8,7 +8,7 @@ use super::flow::{Aim, Ended};
 use super::inspect::timely;
 use super::relay::{Meter, Way, both};
 use super::service::Service;
-use super::sniff::{Start, greeting, start};
+use super::sniff::{SETTINGS, Start, greeting, greets_as_http2, start};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -30,9 +30,10 @@ impl Service {
         let (mut outer, judged) = self.reach(&aim.target).await?;
         let Some(client) = stream.as_mut() else { return Ok("nothing") };
         let mut first = Vec::new();
+        let mut greeted = false;
         let begun = loop {
             let undecided = !first.is_empty();
-            let mut room = [0; 4096];
+            let (mut room, mut said) = ([0; 4096], [0; SETTINGS]);
             tokio::select! {
                 biased;
                 read = client.read(&mut room) => match read? {
@@ -45,7 +46,11 @@ impl Service {
                         }
                     }
                 },
-                ready = outer.readable() => { ready?; break Start::Other }
+                peeked = outer.peek(&mut said), if !greeted => match peeked? {
+                    // Both sides of HTTP/2 speak at once, and whose word comes first says nothing.
+                    SETTINGS if greets_as_http2(&said) => greeted = true,
+                    _ => break Start::Other,
+                },
                 () = tokio::time::sleep(UNDECIDED), if undecided => break Start::Other,
             }
         };

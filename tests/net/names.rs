@@ -115,3 +115,16 @@ time.sleep(0.3); print(ask("api.test", 1)[0], ask("api.test", 1, True)[0])
     let ran = world.python(GRANTS, &script);
     assert_eq!(ran.stdout, "0 0\n", "{ran:?}");
 }
+
+#[test]
+fn many_who_ask_for_one_name_at_once_are_all_answered() {
+    let world = World::new();
+    let script = r#"
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(60)
+for number in range(150):
+    s.sendto(struct.pack(">HHHHHH", number, 0x100, 1, 0, 0, 0) + b"\3api\4test\0\0\1\0\1", ("127.0.0.1", 53))
+print(len({s.recv(600)[:2] for _ in range(150)}))
+"#;
+    let ran = world.python("net.get: {hosts: [api.test]}", script);
+    assert_eq!(ran.stdout, "150\n", "{ran:?}");
+}

@@ -97,7 +97,12 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(stream: S, lo
         let _ =
             hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(io, answer).await;
     } else {
-        let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, answer).with_upgrades().await;
+        let _ = hyper::server::conn::http1::Builder::new()
+            // A client that has said all may still listen.
+            .half_close(true)
+            .serve_connection(io, answer)
+            .with_upgrades()
+            .await;
     }
 }
 

@@ -137,6 +137,28 @@ fn a_listed_port_is_published_on_this_machine() {
 }
 
 #[test]
+fn what_comes_to_a_published_port_where_nobody_listens_is_told() {
+    let world = World::new();
+    let port = free_port("127.0.0.1");
+    let running = world.start(
+        "fs.read: {in: /usr/share}",
+        &format!("listen: [{port}]\nlimits: {{wall: 90s}}"),
+        "touch begun; until [ -e seen ]; do sleep 0.05; done",
+        &[],
+    );
+    awaited("the command runs", || world.path("ws/begun").exists());
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    assert!(stream.read(&mut [0]).is_err(), "it is reset");
+    world.write("ws/seen", "");
+    assert_eq!(running.finish().status, 0);
+    let connections = world.audit("connection");
+    let failed = |event: &&serde_json::Value| {
+        event["body"]["target"] == format!("127.0.0.1:{port}") && event["body"]["how"] == "failed"
+    };
+    assert_eq!(connections.iter().filter(failed).count(), 1, "{connections:?}");
+}
+
+#[test]
 fn a_port_that_is_taken_is_told() {
     let world = World::new();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

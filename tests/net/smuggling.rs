@@ -136,3 +136,40 @@ print(subprocess.run(["curl", "-s", "--http2-prior-knowledge", "http://api.test:
         assert_eq!(requests.iter().filter(|event| event["body"]["path"] == path).count(), 1, "{requests:?}");
     }
 }
+
+/// Both sides of HTTP/2 speak first, and the server may be the faster one.
+#[test]
+fn a_server_that_greets_first_hides_no_request() {
+    let two = Origin::start("127.0.0.2", Speaks::Http2);
+    let verbs = ["net.get", "net.post", "net.put", "net.delete"];
+    let grants: String = verbs.iter().map(|verb| format!("{verb}: {{hosts: [api.test]}}\n")).collect();
+    for backend in ["native", "landlock"] {
+        let world = World::new().backend(backend);
+        let script = format!(
+            r#"
+if "{backend}" == "landlock":
+    s = socket.create_connection(PROXY, 30); s.settimeout(60)
+    s.sendall(b"CONNECT api.test:{port} HTTP/1.1\r\nHost: api.test:{port}\r\n\r\n"); show(s.recv(100))
+else:
+    s = socket.create_connection(("api.test", {port}), 30); print("HTTP/1.1 200 Connection established")
+s.settimeout(1.5)
+try: print(s.recv(100))
+except TimeoutError: print("silent")
+s.settimeout(60)
+frame = lambda kind, flags, stream, data: struct.pack(">I", len(data))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + data
+text = lambda name, value: bytes([name, len(value)]) + value
+head = b"\x82\x86" + text(4, b"/late") + text(1, b"api.test:{port}")
+s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 5, 1, head))
+out = b""
+while b"/late" not in out: out += s.recv(65536) or exit("ended")
+print("answered")
+"#,
+            port = two.port()
+        );
+        let ran = world.python(grants.trim_end(), &script);
+        assert_eq!(ran.stdout, "HTTP/1.1 200 Connection established\nsilent\nanswered\n", "{ran:?}");
+        let requests = world.audit("request");
+        let told = requests.iter().filter(|event| event["body"]["path"] == "/late").count();
+        assert_eq!(told, 1, "{requests:?} {:?}", world.audit("connection"));
+    }
+}

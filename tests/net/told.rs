@@ -3,7 +3,7 @@
 use crate::world::{World, awaited};
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -67,6 +67,71 @@ fn a_request_is_told_although_the_launch_ends_before_its_answer() {
         // By the proxy, which is the way there, requests are told and no connection.
         assert!(backend == "landlock" || connections.iter().any(ended), "{connections:?}");
     }
+}
+
+/// A port where connections are begun and never made, and what keeps it so.
+fn never_made() -> (u16, impl Sized) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+    let _inside = runtime.enter();
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap().into_std().unwrap();
+    let address = listener.local_addr().unwrap();
+    let patience = std::time::Duration::from_millis(500);
+    let waiting: Vec<TcpStream> =
+        std::iter::from_fn(|| TcpStream::connect_timeout(&address, patience).ok()).take(64).collect();
+    assert!(waiting.len() < 64, "nobody waits");
+    (address.port(), (listener, waiting))
+}
+
+/// Whether somebody on this machine is connecting to a port.
+fn is_tried(port: u16) -> bool {
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let tried = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.get(2).is_some_and(|to| to.ends_with(&format!(":{port:04X}"))) && words.get(3) == Some(&"02")
+    };
+    table.lines().any(tried)
+}
+
+#[test]
+fn a_request_is_told_although_the_launch_ends_before_anything_was_reached() {
+    for by_proxy in [false, true] {
+        let world = World::new();
+        let (port, _kept) = never_made();
+        let way = if by_proxy { "-x $SBX_PROXY" } else { "" };
+        let script =
+            format!("curl -s {way} http://api.test:{port}/far & until [ -e seen ]; do sleep 0.05; done");
+        let grant = format!("net.get: {{hosts: [\"api.test:{port}\"]}}");
+        let running = world.start(&grant, "", &script, &[]);
+        awaited("a connection is tried", || is_tried(port));
+        world.write("ws/seen", "");
+        assert_eq!(running.finish().status, 0);
+        let events = world.audit("request");
+        let [told] = of(&events, "/far")[..] else { panic!("{by_proxy} {events:?}") };
+        assert_eq!((&told["status"], &told["sent"]), (&Value::Null, &Value::from(0)), "{told}");
+        assert_eq!(told["end"], "ended with the launch", "{told}");
+    }
+}
+
+#[test]
+fn a_question_is_told_although_the_launch_ends_before_its_answer() {
+    let world = World::new();
+    world.resolve("api.test 127.0.0.2 public\nslow.test\n");
+    let script = r#"
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(60)
+for name in (b"\4slow", b"\3api"):
+    s.sendto(struct.pack(">HHHHHH", 7, 0x100, 1, 0, 0, 0) + name + b"\4test\0\0\1\0\1", ("127.0.0.1", 53))
+print(b"\3api" in s.recv(600))
+"#;
+    let ran = world.python("net.get: {hosts: [api.test, slow.test]}", script);
+    assert_eq!(ran.stdout, "True\n", "{ran:?}");
+    let names = world.audit("name");
+    let [told] = names.iter().filter(|event| event["body"]["name"] == "slow.test").collect::<Vec<_>>()[..]
+    else {
+        panic!("{names:?}")
+    };
+    assert_eq!(told["body"]["answer"], "ended with the launch", "{told}");
 }
 
 #[test]

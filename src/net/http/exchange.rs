@@ -8,6 +8,7 @@ use super::head::{Framing, Malformed, RequestHead, parse_request};
 use super::meant::other_methods;
 use super::refusal::{Refusal, forbidden};
 use super::route::{Route, destination};
+use super::underway::Underway;
 use super::wire::Wire;
 use crate::capability::Target;
 use crate::decide::Denial;
@@ -15,7 +16,6 @@ use crate::net::authority::Hold;
 use crate::net::bounds;
 use crate::net::dial::{DialError, Duplex, Outer};
 use crate::net::relay::{Meter, Way, copy};
-use crate::net::report::Passed;
 use crate::net::service::Service;
 use std::io;
 use std::net::IpAddr;
@@ -140,10 +140,11 @@ impl<S: Duplex> Connection<'_, S> {
             self.service.report.refused("request", &denial);
             return self.refuse(&head, &forbidden(&denial)).await;
         }
-        if let Err(next) = self.connect(&head, &path, &target).await? {
+        let underway = Underway::new(&self.service.report, self.meter, &target, (&head.method, &path));
+        if let Err(next) = self.connect(&head, &path, &target, &underway).await? {
             return Ok(next);
         }
-        self.forward(&head, &path, &target).await
+        self.forward(&head, &path, &target, &underway).await
     }
 
     fn judge(
@@ -178,6 +179,7 @@ impl<S: Duplex> Connection<'_, S> {
         head: &RequestHead,
         path: &str,
         target: &Target,
+        underway: &Underway<&Meter>,
     ) -> io::Result<Result<(), Next>> {
         let same = self.route.as_ref().is_some_and(|route| route.target == *target);
         if self.open.is_some() && same {
@@ -187,17 +189,18 @@ impl<S: Duplex> Connection<'_, S> {
         let (stream, judged) = match self.service.dial(target).await {
             Ok(dialled) => dialled,
             Err(DialError::Denied(denial)) => {
+                underway.told();
                 self.service.report.refused("request", &denial);
                 return self.refuse(head, &forbidden(&denial)).await.map(Err);
             }
             Err(DialError::Failed(error)) => {
-                let end = (None, "not reached");
-                self.service.report.request(target, (&head.method, path), end, Passed::default());
+                underway.ends("not reached");
                 let refusal = Refusal::unreachable(&format!("{target} cannot be reached: {error}"));
                 return self.refuse(head, &refusal).await.map(Err);
             }
         };
         if let Err(denial) = self.judge(head, path, target, judged) {
+            underway.told();
             self.service.report.refused("request", &denial);
             return self.refuse(head, &forbidden(&denial)).await.map(Err);
         }

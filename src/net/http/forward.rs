@@ -29,11 +29,11 @@ impl<S: Duplex> Connection<'_, S> {
         head: &RequestHead,
         path: &str,
         target: &Target,
+        underway: &Underway<&Meter>,
     ) -> io::Result<Next> {
         let secure = self.route.as_ref().is_some_and(|route| route.secure);
         let bytes = self.head_bytes(head, path, target, secure);
         let Some(open) = &mut self.open else { return Ok(Next::Close) };
-        let underway = Underway::new(&self.service.report, self.meter, target, (&head.method, path));
         let whole = AtomicBool::new(false);
         let received = {
             let (client, reply, meter) = (&mut self.client, &mut self.reply, self.meter);
@@ -46,7 +46,7 @@ impl<S: Duplex> Connection<'_, S> {
                 meter.half_close();
                 outer_write.shutdown().await.map_err(Broken::Sink)
             });
-            let mut receive = pin!(receive(outer_read, reply, &underway, meter));
+            let mut receive = pin!(receive(outer_read, reply, underway, meter));
             let mut over = false;
             loop {
                 tokio::select! {
@@ -62,7 +62,7 @@ impl<S: Duplex> Connection<'_, S> {
         };
         let keep_alive = match received {
             Ok(keep_alive) => keep_alive,
-            Err(failed) => return self.broken(head, target, &underway, failed).await,
+            Err(failed) => return self.broken(head, target, underway, failed).await,
         };
         underway.ends(ANSWERED);
         match (underway.status(), &head.upgrade) {

@@ -1,14 +1,14 @@
 //! A request that was let through, told of when it ends.
 //!
 //! Answers for there being one event for each, however it ends: with its answer, without one, or with the launch.
-//! Invariant: nothing of a request is sent before this is made.
+//! Invariant: nothing is dialled for a request, and nothing of it sent, before this is made.
 
 use crate::capability::Target;
 use crate::net::relay::Meter;
 use crate::net::report::{Passed, Report};
 use std::ops::Deref;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 
 /// A request under way; the meter counts what passes for it, or for its whole connection.
 pub(super) struct Underway<M: Deref<Target = Meter>> {
@@ -21,6 +21,8 @@ pub(super) struct Underway<M: Deref<Target = Meter>> {
     /// None until there is an answer.
     status: AtomicU16,
     end: OnceLock<&'static str>,
+    /// Whether it was refused after all, which is told already.
+    refused: AtomicBool,
 }
 
 impl<M: Deref<Target = Meter>> Underway<M> {
@@ -34,6 +36,7 @@ impl<M: Deref<Target = Meter>> Underway<M> {
             path: path.to_owned(),
             status: AtomicU16::new(0),
             end: OnceLock::new(),
+            refused: AtomicBool::new(false),
         }
     }
 
@@ -61,6 +64,11 @@ impl<M: Deref<Target = Meter>> Underway<M> {
         let _ = self.end.set(how);
     }
 
+    /// It was refused for where it leads, and that is told already.
+    pub(super) fn told(&self) {
+        self.refused.store(true, Ordering::Relaxed);
+    }
+
     pub(super) fn meter(&self) -> &Meter {
         &self.meter
     }
@@ -68,6 +76,9 @@ impl<M: Deref<Target = Meter>> Underway<M> {
 
 impl<M: Deref<Target = Meter>> Drop for Underway<M> {
     fn drop(&mut self) {
+        if self.refused.load(Ordering::Relaxed) {
+            return;
+        }
         let status = Some(self.status.load(Ordering::Relaxed)).filter(|status| *status != 0);
         let end = self.end.get().copied().unwrap_or_else(|| self.report.cut());
         let passed = self.meter.passed().since(self.before);

@@ -65,7 +65,7 @@ struct Pinned {
 enum Source {
     /// The system's resolver.
     System,
-    /// Names written down by a test: `name ip public|private`, one a line.
+    /// Names written down by a test: `name ip public|private`, one a line; a name alone never gets an answer.
     #[cfg(feature = "test-hooks")]
     Table(HashMap<Box<str>, Vec<Found>>),
 }
@@ -130,9 +130,11 @@ impl Resolver {
         match &self.source {
             Source::System => self.ask_system(name).await,
             #[cfg(feature = "test-hooks")]
-            Source::Table(table) => {
-                table.get(name).map(|found| found.as_slice().into()).ok_or(Trouble::NoSuchName)
-            }
+            Source::Table(table) => match table.get(name).map(Vec::as_slice) {
+                Some([]) => std::future::pending().await,
+                Some(found) => Ok(found.into()),
+                None => Err(Trouble::NoSuchName),
+            },
         }
     }
 
@@ -195,11 +197,12 @@ fn source() -> Source {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let mut table: HashMap<Box<str>, Vec<Found>> = HashMap::new();
     for line in text.lines() {
-        if let [name, ip, reach] = line.split_whitespace().collect::<Vec<_>>()[..]
-            && let Ok(ip) = ip.parse()
-        {
-            let reach = if reach == "public" { Address::Public } else { Address::Inside };
-            table.entry(name.into()).or_default().push(Found { ip, reach });
+        let mut words = line.split_whitespace();
+        let Some(name) = words.next() else { continue };
+        let found = table.entry(name.into()).or_default();
+        if let Some(ip) = words.next().and_then(|ip| ip.parse().ok()) {
+            let reach = if words.next() == Some("public") { Address::Public } else { Address::Inside };
+            found.push(Found { ip, reach });
         }
     }
     Source::Table(table)

@@ -67,11 +67,17 @@ impl Stub {
             // What is asked again later loses nothing; what waits takes room.
             let Ok(permit) = self.waiting.clone().try_acquire_owned() else { continue };
             let (stub, socket) = (self.clone(), socket.clone());
-            tokio::spawn(async move {
+            let mut answering = Box::pin(async move {
                 let answer = stub.look_up(&question).await;
                 socket.answer(&question.datagram(&answer, bounds::TTL), &asker);
                 drop(permit);
             });
+            // What is known already is answered here: many ask for one name at once, and none of them waits.
+            tokio::select! {
+                biased;
+                () = &mut answering => {}
+                () = std::future::ready(()) => drop(tokio::spawn(answering)),
+            }
         }
     }
 
@@ -155,8 +161,9 @@ impl Stub {
     /// Looks a granted name up; one that leads inside only, and is not named literally, is not for this asker.
     async fn look_up(&self, question: &Question) -> Answer {
         let Ok(host) = Host::parse(&question.name) else { return Answer::NoSuchName };
-        let begun = Instant::now();
+        let (begun, mut waiting) = (Instant::now(), Waiting(Some((self, question))));
         let found = self.resolver.find(&host).await;
+        waiting.0 = None;
         let tell = |asked: Asked| self.tell(question, asked, begun.elapsed());
         match found {
             Ok(found) => {
@@ -194,6 +201,17 @@ impl Stub {
 
     fn tell(&self, question: &Question, asked: Asked, took: Duration) {
         self.report.name(&question.name, question.kind.name(), asked, took);
+    }
+}
+
+/// A question that waits for its answer, told of when none comes any more.
+struct Waiting<'a>(Option<(&'a Stub, &'a Question)>);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some((stub, question)) = self.0 {
+            stub.tell(question, Asked::Allowed(stub.report.cut()), Duration::ZERO);
+        }
     }
 }
 
