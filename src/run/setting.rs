@@ -9,6 +9,7 @@ use crate::manifest::{
 use crate::plan::opened;
 use crate::policy::Policy;
 use crate::text::{Problem, Severity, render_all};
+use crate::tool::{Tool, shipped};
 use sbx_platform::path::{follow, within};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -175,6 +176,14 @@ impl Setting {
             paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml")).collect();
         files.sort();
         files
+    }
+
+    /// The built-in tools, without those that the configuration leaves out.
+    #[must_use]
+    pub fn builtin_tools(&self) -> Vec<Tool> {
+        let wanted =
+            |tool: &Tool| self.config.builtin_tools.as_ref().is_none_or(|wanted| wanted.contains(&tool.name));
+        shipped().flat_map(|(_, read)| read.tools).filter(wanted).collect()
     }
 
     /// Loads an agent by name or path.
