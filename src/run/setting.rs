@@ -8,8 +8,9 @@ use crate::manifest::{
 };
 use crate::plan::opened;
 use crate::policy::Policy;
-use crate::text::{Problem, Severity, render_all};
-use crate::tool::{Tool, shipped};
+use crate::profile::tool_names;
+use crate::text::{Problem, Severity, Source, render_all};
+use crate::tool::{Definitions, shipped};
 use sbx_platform::path::{follow, within};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -178,12 +179,11 @@ impl Setting {
         files
     }
 
-    /// The built-in tools, without those that the configuration leaves out.
-    #[must_use]
-    pub fn builtin_tools(&self) -> Vec<Tool> {
-        let wanted =
-            |tool: &Tool| self.config.builtin_tools.as_ref().is_none_or(|wanted| wanted.contains(&tool.name));
-        shipped().flat_map(|(_, read)| read.tools).filter(wanted).collect()
+    /// The built-in tools, file by file, without those that the configuration leaves out.
+    pub fn builtin_tools(&self) -> impl Iterator<Item = (Source, Definitions)> {
+        let wanted = self.config.builtin_tools.as_ref();
+        let kept = move |name: &str| wanted.is_none_or(|wanted| wanted.iter().any(|one| one == name));
+        tool_names().zip(shipped()).filter(move |(name, _)| kept(name)).map(|(_, file)| file)
     }
 
     /// Loads an agent by name or path.

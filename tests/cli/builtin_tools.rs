@@ -29,9 +29,42 @@ fn row(env: &TestEnv, agent: &str, name: &str) -> Value {
 #[test]
 fn they_are_listed_with_their_needs_and_offered_to_those_who_hold_them() {
     let env = world();
-    expect![[r#""#]].assert_eq(&env.sbx(&["tools", "list", "-a", "builder"]));
-    expect![[r#""#]].assert_eq(&env.sbx(&["tools", "show", "-a", "scout", "git_diff"]));
-    expect![[r#""#]].assert_eq(&env.sbx(&["tools", "validate"]));
+    expect![[r#"
+        disk_usage           high    builtin  proc.exec{patterns=[du -k -d * -- *]}  built-in:tools/disk_usage.toml:1
+        git_blame            high    builtin  proc.exec{patterns=["git blame --no-textconv --date=short -L * -- *"]}  built-in:tools/git_blame.toml:1
+        git_diff             high    builtin  proc.exec{patterns=[git diff --no-color --no-ext-diff --no-textconv --* * -- *]}  built-in:tools/git_diff.toml:1
+        git_files            high    builtin  proc.exec{patterns=[git ls-files --cached --others --exclude-standard -- *]}  built-in:tools/git_files.toml:1
+        git_log              high    builtin  proc.exec{patterns=["git log --no-color --no-ext-diff --no-textconv --date=short --pretty=format:%h%x09%ad%x09%an%x09%s --max-count=* --* * -- *"]}  built-in:tools/git_log.toml:1
+        git_show             high    builtin  proc.exec{patterns=[git show --no-color --no-ext-diff --no-textconv --* * --]}  built-in:tools/git_show.toml:1
+        git_status           high    builtin  proc.exec{patterns=["git status --short --branch --untracked-files=*"]}  built-in:tools/git_status.toml:1
+        sha256               high    builtin  proc.exec{patterns=[sha256sum -- *]}  built-in:tools/sha256.toml:1
+        [exit 0]
+    "#]].assert_eq(&env.sbx(&["tools", "list", "-a", "builder"]));
+    expect![[r#"
+        git_diff             high    builtin  proc.exec{patterns=[git diff --no-color --no-ext-diff --no-textconv --* * -- *]}  built-in:tools/git_diff.toml:1
+          about        What changed in the project since a revision, staged or not; or between two revisions, as A..B
+          argv         git diff --no-color --no-ext-diff --no-textconv --${form} ${since} -- ${path}
+          value        form: one of patch, stat, name-status, else "patch"
+          value        path: a path below $PROJECT, without `..`, else "."
+          value        since: text that is as a whole [A-Za-z0-9@][A-Za-z0-9@._/~^{}+-]*, else "HEAD"
+          time         60s
+          output       text, 1048576 and 1048576 bytes kept
+          files        only read
+          network      none
+        [exit 0]
+    "#]].assert_eq(&env.sbx(&["tools", "show", "-a", "scout", "git_diff"]));
+    expect![[r#"
+        built-in:tools/disk_usage.toml: disk_usage
+        built-in:tools/git_blame.toml: git_blame
+        built-in:tools/git_diff.toml: git_diff
+        built-in:tools/git_files.toml: git_files
+        built-in:tools/git_log.toml: git_log
+        built-in:tools/git_show.toml: git_show
+        built-in:tools/git_status.toml: git_status
+        built-in:tools/sha256.toml: sha256
+        [exit 0]
+    "#]]
+    .assert_eq(&env.sbx(&["tools", "validate"]));
     assert_eq!(row(&env, "scout", "git_status")["offered"], true);
     for (agent, tool) in [("scout", "sha256"), ("fetcher", "git_status")] {
         let row = row(&env, agent, tool);
@@ -52,7 +85,7 @@ fn they_run_behind_the_fence_of_their_agent() {
     assert_eq!(run(&["git_files"]), "a.txt\n[exit 0]\n");
     assert!(run(&["disk_usage", "depth=0"]).ends_with("\t[PROJECT]\n[exit 0]\n"));
     let sum = env.sbx(&["tools", "run", "-a", "builder", "sha256", "file=a.txt"]);
-    assert!(sum.starts_with("25c62fd8f0cfc0e3f68bd6ffc4f6e4c76b1b0bd6a0d1b35b4b5a"), "{sum}");
+    assert!(sum.starts_with("c3f9c8c283a2b1f2f1896f27a01cbe3cddc0c9d93f752e4639035a0f5b36f6e8"), "{sum}");
     assert!(run(&["git_diff", "since=--output=x"]).starts_with("[stderr]\ninvalid_params"));
 }
 
@@ -92,7 +125,15 @@ fn they_can_be_switched_off_one_by_one_or_altogether() {
         assert_eq!(row(&env, "w", tool)["kind"], "off");
     }
     assert_eq!(row(&env, "scout", "git_diff")["offered"], true, "another agent has it still");
-    expect![[r#""#]].assert_eq(&env.sbx(&["tools", "show", "-a", "w", "git_diff"]));
+    expect![[r#"
+        git_diff             low     record    [HOME]/.config/sbx/agents/w.md:6
+          not offered: the tool `git_diff` is disabled
+          time         60s
+          output       text, 1048576 and 1048576 bytes kept
+          network      none
+        [exit 0]
+    "#]]
+    .assert_eq(&env.sbx(&["tools", "show", "-a", "w", "git_diff"]));
     env.write("home/.config/sbx/config.yml", "builtin_tools: [git_status]\n");
     std::fs::remove_file(env.home().join(".config/sbx/tools/off.toml")).expect("a file");
     let rows = env.json(&["--json", "tools", "list", "-a", "scout"]);
@@ -102,7 +143,18 @@ fn they_can_be_switched_off_one_by_one_or_altogether() {
     env.write("home/.config/sbx/config.yml", "builtin_tools: []\n");
     assert_eq!(env.json(&["--json", "tools", "list", "-a", "scout"]), serde_json::json!([]));
     env.write("home/.config/sbx/config.yml", "builtin_tools: [git_stats]\n");
-    expect![[r#""#]].assert_eq(&env.sbx(&["tools", "list", "-a", "scout"]));
+    expect![[r#"
+        [stderr]
+        error: the configuration has errors
+        error[bad_section]: there is no built-in tool `git_stats`
+         --> [HOME]/.config/sbx/config.yml:1:17
+          |
+        1 | builtin_tools: [git_stats]
+          |                 ^^^^^^^^^
+          = help: did you mean `git_status`?
+        [exit 2]
+    "#]]
+    .assert_eq(&env.sbx(&["tools", "list", "-a", "scout"]));
 }
 
 #[test]
@@ -122,5 +174,19 @@ fn what_only_reads_cannot_write_whatever_its_agent_may() {
         "project/odd.yml",
         "a: {kind: internal, api: fs.write, read_only: true}\nb: {run: [curl, x], net: {post: [a.example]}, read_only: true}\n",
     );
-    expect![[r#""#]].assert_eq(&env.sbx(&["tools", "validate", "odd.yml"]));
+    expect![[r#"
+        error[bad_tool]: a tool that only reads has no `api` that changes something
+         --> [PROJECT]/odd.yml:1:47
+          |
+        1 | a: {kind: internal, api: fs.write, read_only: true}
+          |                                               ^^^^
+
+        error[bad_tool]: a tool that only reads has no `net` that changes something
+         --> [PROJECT]/odd.yml:2:58
+          |
+        2 | b: {run: [curl, x], net: {post: [a.example]}, read_only: true}
+          |                                                          ^^^^
+        [exit 1]
+    "#]]
+    .assert_eq(&env.sbx(&["tools", "validate", "odd.yml"]));
 }

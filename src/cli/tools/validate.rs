@@ -4,7 +4,7 @@ use crate::cli::{CliError, Exit, Ui};
 use crate::manifest::{LoadError, read_source};
 use crate::run::Setting;
 use crate::text::{Problem, render_all};
-use crate::tool::{Fault, Layer, read_definitions, shipped};
+use crate::tool::{Fault, Layer, read_definitions};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ impl Validate {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
         let setting = Setting::from_env()?;
         let (shipped, files) = match self.files.is_empty() {
-            true => (shipped().collect(), setting.tool_files()),
+            true => (setting.builtin_tools().collect(), setting.tool_files()),
             false => (Vec::new(), self.files),
         };
         let own = files.into_iter().map(|file| {

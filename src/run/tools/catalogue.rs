@@ -80,7 +80,7 @@ impl Catalogue {
 
     /// Takes up the configuration and the agent's record as they were loaded just now, and looks at every file again.
     pub fn follow(&mut self, setting: &Setting, policy: &Policy) -> Vec<Change> {
-        self.builtin = setting.builtin_tools();
+        self.builtin = setting.builtin_tools().flat_map(|(_, read)| read.tools).collect();
         // A project's record is trusted as it was read; a change waits until it is trusted again.
         self.record = policy.record().filter(|_| policy.facts().found_in.is_none()).map(Path::to_path_buf);
         let section = policy.sections().tools.as_ref().filter(|_| self.record.is_none());
