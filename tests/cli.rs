@@ -8,6 +8,8 @@
 mod arguments;
 #[path = "cli/attenuation.rs"]
 mod attenuation;
+#[path = "cli/builtin_tools.rs"]
+mod builtin_tools;
 #[path = "cli/check.rs"]
 mod check;
 #[path = "cli/edit.rs"]

@@ -4,6 +4,7 @@ use super::{CliError, Exit, Ui, answers, risk};
 use crate::capability::{CATALOG, Entry, ValueKind};
 use crate::decide::{DenialCode, REQUEST_KEYS};
 use crate::manifest::{AUDIT_KEYS, BACKENDS, CONFIG_KEYS, LIMIT_KEYS, MCP_KEYS, RISK_KEYS};
+use crate::profile::tool_names;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
@@ -275,6 +276,7 @@ fn config() -> Value {
     let property = |key: &str| match key {
         "limits" => limits(),
         "accept_degraded" => strings(),
+        "builtin_tools" => json!({ "type": "array", "items": { "enum": tool_names().collect::<Vec<_>>() } }),
         "audit" => keyed(AUDIT_KEYS),
         "backend" => json!({ "enum": BACKENDS }),
         _ => json!({ "type": "string" }),

@@ -42,7 +42,7 @@ fn one(file: &Path) -> Vec<Finding> {
 fn missing(tool: &Tool) -> Option<&str> {
     let binary = match &tool.action {
         Action::Template { binary, .. } | Action::Free { binary, .. } => binary,
-        Action::Shell(_) | Action::Internal(_) => return None,
+        Action::Shell(_) | Action::Internal(_) | Action::Off => return None,
     };
     (tool.enabled && !is_there(binary)).then_some(binary)
 }

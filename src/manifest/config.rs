@@ -3,7 +3,8 @@
 use super::sections::{self, Sections};
 use super::yaml::{self, Node};
 use super::{Facts, RootText, expand_root};
-use crate::text::{Code, Problem, Severity, Source, Span};
+use crate::profile;
+use crate::text::{Code, Problem, Severity, Source, Span, closest};
 
 /// What the user of this machine decided for all agents.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,13 +24,15 @@ pub struct Config {
     pub audit: AuditSettings,
     /// The proxy further out that the network of launches goes through.
     pub proxy: Option<Proxy>,
+    /// The built-in tools that are wanted; none for all of them.
+    pub builtin_tools: Option<Vec<String>>,
     /// The text it was read from.
     pub source: Option<Source>,
 }
 
 /// The keys a configuration takes.
 pub(crate) const KEYS: &[&str] =
-    &["sandbox", "records", "backend", "accept_degraded", "limits", "audit", "proxy"];
+    &["sandbox", "records", "backend", "accept_degraded", "limits", "audit", "proxy", "builtin_tools"];
 /// What `backend` may be.
 pub(crate) const BACKENDS: &[&str] = &["auto", "native", "bwrap", "landlock", "seatbelt"];
 
@@ -92,6 +95,7 @@ impl Config {
             limits: sections.limits,
             audit: audit(&root, problems),
             proxy: proxy(&root, problems),
+            builtin_tools: builtin_tools(&root, problems),
             source: Some(source),
         })
     }
@@ -133,6 +137,35 @@ fn proxy(root: &Node, problems: &mut Vec<Problem>) -> Option<Proxy> {
             None
         }
     }
+}
+
+/// Which built-in tools there are for all agents: present and empty, none.
+fn builtin_tools(root: &Node, problems: &mut Vec<Problem>) -> Option<Vec<String>> {
+    let node = root.get("builtin_tools")?;
+    let mut bad = |span: Span, message: String, help: String| {
+        problems.push(Problem::error(Code::BadSection, message).at(span).key("builtin_tools").help(help));
+    };
+    let known = || profile::tool_names().collect::<Vec<_>>().join(", ");
+    let Some(items) = node.list() else {
+        let message = format!("`builtin_tools` is a list of names, not {}", node.describe());
+        bad(node.span, message, "write `[]` for none; without the key there are all".to_owned());
+        return None;
+    };
+    let mut wanted = Vec::new();
+    for item in items {
+        match item.text().filter(|name| profile::tool_names().any(|known| known == *name)) {
+            Some(name) => wanted.push(name.to_owned()),
+            None => {
+                let given = item.scalar().unwrap_or_else(|| item.describe());
+                let help = closest(given, profile::tool_names()).map_or_else(
+                    || format!("they are {}", known()),
+                    |near| format!("did you mean `{near}`?"),
+                );
+                bad(item.span, format!("there is no built-in tool `{given}`"), help);
+            }
+        }
+    }
+    Some(wanted)
 }
 
 fn backend(root: &Node, problems: &mut Vec<Problem>) -> Option<String> {

@@ -25,10 +25,35 @@ pub struct Narrowing {
     pub limits: Limits,
     /// Whether ports stay published.
     pub listens: bool,
+    /// Whether nothing may be changed: of files and hosts only reading is left.
+    pub reads_only: bool,
 }
 
 const NET: [Capability; 4] =
     [Capability::NetGet, Capability::NetPost, Capability::NetPut, Capability::NetDelete];
+
+/// Whether a capability is for changing files, or what hosts hold.
+const fn changes(capability: Capability) -> bool {
+    match capability {
+        Capability::FsWrite
+        | Capability::FsDelete
+        | Capability::NetPost
+        | Capability::NetPut
+        | Capability::NetDelete
+        | Capability::RecordsCreate
+        | Capability::RecordsUpdate
+        | Capability::RecordsDelete
+        | Capability::AgentCreate
+        | Capability::AgentUpdate
+        | Capability::AgentDelete
+        | Capability::AgentGrant => true,
+        Capability::FsRead
+        | Capability::NetGet
+        | Capability::RecordsRead
+        | Capability::ProcExec
+        | Capability::ProcEval => false,
+    }
+}
 
 impl Policy {
     /// The same authority, and one program more at a directory: for asking the kernel what it
@@ -60,8 +85,9 @@ impl Policy {
     /// ```
     #[must_use]
     pub fn narrowed(&self, to: &Narrowing) -> Self {
-        let mut grants: Vec<Grant> =
-            self.grants().iter().filter(|grant| grant.capability().family() == Family::Fs).cloned().collect();
+        let left = |capability: Capability| !to.reads_only || !changes(capability);
+        let files = |grant: &&Grant| grant.capability().family() == Family::Fs && left(grant.capability());
+        let mut grants: Vec<Grant> = self.grants().iter().filter(files).cloned().collect();
         let named = to.needs.iter().filter(|spec| spec.capability.family() != Family::Fs).cloned();
         let reached = to.hosts.iter().flat_map(|host| {
             NET.map(|capability| Spec {
@@ -69,7 +95,7 @@ impl Policy {
                 scope: Scope::bare().with_list(ScopeKey::Hosts, [host.as_str()]),
             })
         });
-        for need in named.chain(reached) {
+        for need in named.chain(reached).filter(|need| left(need.capability)) {
             grants.extend(self.held_parts(&need));
         }
         self.with_grants(grants, |sections| {

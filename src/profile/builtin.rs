@@ -16,6 +16,18 @@ pub const BUILTIN_AGENTS: &[File] = files! { agents:
     "agents/scout.md",
 };
 
+/// Definitions of the built-in tools, one file a tool, called as it is.
+pub const BUILTIN_TOOLS: &[File] = files! { tools:
+    "tools/disk_usage.toml",
+    "tools/git_blame.toml",
+    "tools/git_diff.toml",
+    "tools/git_files.toml",
+    "tools/git_log.toml",
+    "tools/git_show.toml",
+    "tools/git_status.toml",
+    "tools/sha256.toml",
+};
+
 /// Every other shipped file.
 pub const FILES: &[File] = files! { base:
     "audit/redact.txt",
@@ -76,6 +88,11 @@ pub const RISK_RULES: &[File] = files! { risk:
     "risk/terraform.yml",
     "risk/vercel.yml",
 };
+
+/// The names of the built-in tools.
+pub fn tool_names() -> impl Iterator<Item = &'static str> {
+    BUILTIN_TOOLS.iter().filter_map(|(path, _)| path.strip_prefix("tools/")?.strip_suffix(".toml"))
+}
 
 /// The text of a built-in agent's record.
 #[must_use]

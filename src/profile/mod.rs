@@ -17,7 +17,7 @@ mod system;
 mod table;
 mod trust;
 
-pub use builtin::{BUILTIN_AGENTS, FILES, File, RISK_RULES, agent};
+pub use builtin::{BUILTIN_AGENTS, BUILTIN_TOOLS, FILES, File, RISK_RULES, agent, tool_names};
 pub use evaluators::{Evaluation, Evaluator, evaluator};
 pub use hook::{HookClient, HookTool, hook_clients, hook_tool};
 pub use hosts::is_public_suffix;

@@ -8,7 +8,9 @@ use crate::manifest::{
 };
 use crate::plan::opened;
 use crate::policy::Policy;
-use crate::text::{Problem, Severity, render_all};
+use crate::profile::tool_names;
+use crate::text::{Problem, Severity, Source, render_all};
+use crate::tool::{Definitions, shipped};
 use sbx_platform::path::{follow, within};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -175,6 +177,13 @@ impl Setting {
             paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml")).collect();
         files.sort();
         files
+    }
+
+    /// The built-in tools, file by file, without those that the configuration leaves out.
+    pub fn builtin_tools(&self) -> impl Iterator<Item = (Source, Definitions)> {
+        let wanted = self.config.builtin_tools.as_ref();
+        let kept = move |name: &str| wanted.is_none_or(|wanted| wanted.iter().any(|one| one == name));
+        tool_names().zip(shipped()).filter(move |(name, _)| kept(name)).map(|(_, file)| file)
     }
 
     /// Loads an agent by name or path.

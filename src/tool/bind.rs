@@ -87,7 +87,10 @@ impl Tool {
                 let taken = taken.map(|name| Ok(((*name).to_owned(), value_of(&values, name)?)));
                 Ok(Bound::Internal(*api, taken.collect::<Result<_, CallFault>>()?))
             }
-            Action::Free { .. } => Err(CallFault::new(ToolCode::SubcommandRequired, "a subcommand")),
+            // Neither is reached: the one is bound above, the other is never found.
+            Action::Free { .. } | Action::Off => {
+                Err(CallFault::new(ToolCode::SubcommandRequired, "a subcommand"))
+            }
         }
     }
 

@@ -88,6 +88,20 @@ impl Api {
         matches!(self, Self::NetGet | Self::NetPost | Self::NetPut | Self::NetDelete)
     }
 
+    /// Whether it changes something.
+    #[must_use]
+    pub const fn changes(self) -> bool {
+        match self {
+            Self::FsRead | Self::FsList | Self::NetGet | Self::RecordsRead => false,
+            Self::FsWrite
+            | Self::FsDelete
+            | Self::NetPost
+            | Self::NetPut
+            | Self::NetDelete
+            | Self::RecordsDelete => true,
+        }
+    }
+
     /// The values it takes.
     #[must_use]
     pub const fn values(self) -> &'static [&'static str] {
@@ -122,6 +136,8 @@ pub enum Action {
     Shell(ShellLine),
     /// One of sbx's own operations.
     Internal(Api),
+    /// Nothing: a definition that only switches off those of its name in lower layers. It is never enabled.
+    Off,
 }
 
 /// What a tool reaches.
@@ -204,6 +220,8 @@ pub struct Tool {
     pub output: Output,
     /// Whether it is started and left running.
     pub persistent: bool,
+    /// Whether its agent's authority to change files and hosts is left behind while it runs.
+    pub read_only: bool,
     /// Where its definition comes from.
     pub layer: Layer,
     /// Where its definition stands.
@@ -224,7 +242,7 @@ impl Tool {
             Action::Template { args, .. } => args.iter().flat_map(Template::names).collect(),
             Action::Shell(line) => line.names.iter().map(String::as_str).collect(),
             Action::Internal(api) => api.values().to_vec(),
-            Action::Free { .. } => Vec::new(),
+            Action::Free { .. } | Action::Off => Vec::new(),
         }
     }
 
@@ -260,6 +278,7 @@ impl Tool {
             Action::Free { binary, subcommands } => format!("{binary} {} …", subcommands.join("|")),
             Action::Shell(line) => line.text.clone(),
             Action::Internal(api) => api.name().to_owned(),
+            Action::Off => String::new(),
         }
     }
 
@@ -271,6 +290,7 @@ impl Tool {
             Action::Free { .. } => "free",
             Action::Shell(_) => "shell",
             Action::Internal(_) => "internal",
+            Action::Off => "off",
         }
     }
 

@@ -2,9 +2,9 @@
 //!
 //! Invariant: an unknown key is a fault, so that a misspelt restriction never goes unnoticed.
 
-use super::definition::{Action, Api, Constraints, Layer, Net, Output, Tool};
+use super::definition::{Action, Api, Layer, Net, Tool};
 use super::evaluate;
-use super::param::{Param, split_place};
+use super::param::Param;
 use super::params::read_params;
 use super::problem::{Fault, ToolCode};
 use super::shell::ShellLine;
@@ -12,7 +12,6 @@ use super::template::{Syntax, Template, placeholders};
 use crate::capability::{Capability, HostPattern, Scope, ScopeKey, Spec};
 use crate::manifest::{Node, NodeKind};
 use crate::text::{Source, Span, closest};
-use std::time::Duration;
 
 /// What a definition is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,15 +45,14 @@ pub const TOOL_KEYS: &[&str] = &[
     "net",
     "output",
     "persistent",
+    "read_only",
     "max_stdout_bytes",
     "max_stderr_bytes",
 ];
-const CONSTRAINT_KEYS: &[&str] =
-    &["timeout_seconds", "timeoutMs", "timeout_ms", "timeout", "cwd", "max_stdout_bytes", "max_stderr_bytes"];
 
 /// One definition being read.
 pub(super) struct Fields<'a> {
-    node: &'a Node,
+    pub(super) node: &'a Node,
     pub(super) document: Document,
     pub(super) faults: Vec<Fault>,
 }
@@ -87,6 +85,7 @@ pub(super) fn read_tool(
     if let (Some(Action::Internal(_)), true) = (&action, persistent) {
         fields.bad("persistent", node.span, "sbx's own operations are not left running");
     }
+    let read_only = fields.read_only(action.as_ref(), &net);
     match (action, fields.faults.is_empty()) {
         (Some(action), true) => Ok(Tool {
             name,
@@ -99,6 +98,7 @@ pub(super) fn read_tool(
             net,
             output,
             persistent,
+            read_only,
             layer,
             place: Some(source.place(span.start)),
         }),
@@ -201,6 +201,10 @@ impl<'a> Fields<'a> {
             let message = format!("a tool is a shell line or a map, not {}", self.node.describe());
             self.faults.push(Fault::new(ToolCode::MissingRun, "run", self.node.span, message));
             return None;
+        }
+        let says_what = ["kind", "run", "binary", "api"].iter().any(|key| self.get(key).is_some());
+        if !says_what && self.get("enabled").is_some_and(|node| node.kind == NodeKind::Bool(false)) {
+            return Some(Action::Off);
         }
         match (self.text("kind"), self.get("run")) {
             (None | Some("command" | "shell"), Some(run)) => self.run(run),
@@ -390,7 +394,7 @@ impl<'a> Fields<'a> {
             }
             Action::Shell(line) => ("run", line.names.iter().map(String::as_str).collect()),
             Action::Internal(api) => ("params", api.values().to_vec()),
-            Action::Free { .. } => ("args", Vec::new()),
+            Action::Free { .. } | Action::Off => ("args", Vec::new()),
         };
         let implied = (self.document == Document::Yaml && self.get("params").is_none()) || field == "params";
         for name in names {
@@ -489,76 +493,20 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn output(&mut self) -> Output {
-        match self.text("output") {
-            None | Some("text") => Output::Text,
-            Some("json") => Output::Json,
-            Some("lines") => Output::Lines,
-            Some(other) => {
-                let span = self.get("output").map_or(self.node.span, |node| node.span);
-                self.bad("output", span, format!("`output` is text, json or lines, not `{other}`"));
-                Output::Text
-            }
+    /// A tool that only reads names nothing that changes something.
+    fn read_only(&mut self, action: Option<&Action>, net: &Net) -> bool {
+        let said = self.flag("read_only").unwrap_or(false);
+        let own = matches!(action, Some(Action::Internal(api)) if api.changes());
+        let sends = matches!(net, Net::Verbs(specs) if specs.iter().any(|spec| spec.capability != Capability::NetGet));
+        if let (true, Some(node)) = (said && (own || sends), self.get("read_only")) {
+            let what = if own { "`api`" } else { "`net`" };
+            self.bad(
+                "read_only",
+                node.span,
+                format!("a tool that only reads has no {what} that changes something"),
+            );
         }
-    }
-
-    fn constraints(&mut self) -> Constraints {
-        let mut constraints = Constraints::default();
-        let own = self.get("constraints");
-        if let Some(own) = own {
-            if own.map().is_none() {
-                self.bad("constraints", own.span, "`constraints` is a map");
-            }
-            self.check_keys("constraints.", CONSTRAINT_KEYS, own);
-        }
-        let places = [("", Some(self.node)), ("constraints.", own)];
-        for (path, node) in places.into_iter().filter_map(|(path, node)| Some((path, node?))) {
-            for (key, value) in node.map().unwrap_or_default() {
-                let Some(name) = key.text().filter(|name| CONSTRAINT_KEYS.contains(name)) else { continue };
-                self.constraint(&format!("{path}{name}"), name, value, &mut constraints);
-            }
-        }
-        constraints
-    }
-
-    fn constraint(&mut self, field: &str, name: &str, value: &Node, into: &mut Constraints) {
-        let number = match &value.kind {
-            NodeKind::Number(text) => {
-                text.parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= 1e9)
-            }
-            NodeKind::Null | NodeKind::Bool(_) | NodeKind::Text(_) | NodeKind::List(_) | NodeKind::Map(_) => {
-                None
-            }
-        };
-        let bytes = match &value.kind {
-            NodeKind::Number(text) => text.parse::<u64>().ok().filter(|number| *number > 0),
-            NodeKind::Null | NodeKind::Bool(_) | NodeKind::Text(_) | NodeKind::List(_) | NodeKind::Map(_) => {
-                None
-            }
-        };
-        let known = match name {
-            "timeout_seconds" => number.map(|seconds| into.timeout = Some(Duration::from_secs_f64(seconds))),
-            "timeoutMs" | "timeout_ms" => {
-                number.map(|milliseconds| into.timeout = Some(Duration::from_secs_f64(milliseconds / 1000.0)))
-            }
-            "timeout" => {
-                value.text().and_then(crate::manifest::duration).map(|time| into.timeout = Some(time))
-            }
-            "max_stdout_bytes" => bytes.map(|most| into.max_stdout = most),
-            "max_stderr_bytes" => bytes.map(|most| into.max_stderr = most),
-            _ => value
-                .text()
-                .filter(|place| split_place(place).is_some())
-                .map(|place| into.cwd = Some(place.to_owned())),
-        };
-        if known.is_none() {
-            let wanted = match name {
-                "timeout" => "a time with its unit, like `90s` or `5m`",
-                "cwd" => "a directory without `..`: absolute, or below ~, $PROJECT or $SESSION_DIR",
-                _ => "a number above 0",
-            };
-            self.bad(field, value.span, format!("`{name}` is {wanted}"));
-        }
+        said
     }
 }
 
@@ -580,6 +528,6 @@ fn action_texts(action: &Action) -> Vec<String> {
             }
             vec![text]
         }
-        Action::Free { .. } | Action::Internal(_) => Vec::new(),
+        Action::Free { .. } | Action::Internal(_) | Action::Off => Vec::new(),
     }
 }

@@ -7,6 +7,7 @@
 
 mod allowlist;
 mod bind;
+mod bounds;
 mod definition;
 mod evaluate;
 mod fields;
@@ -19,6 +20,7 @@ mod provider;
 mod read;
 mod requirement;
 mod shell;
+mod shipped;
 mod skill;
 mod template;
 mod toml;
@@ -34,6 +36,7 @@ pub use provider::{Offer, offers};
 pub use read::{Definitions, read_command, read_definitions, read_section};
 pub use requirement::{Unmet, unmet};
 pub use shell::ShellLine;
+pub use shipped::shipped;
 pub use skill::{Skill, allowed_tools};
 pub use template::{Piece, Syntax, Template};
 pub use toolbox::Toolbox;

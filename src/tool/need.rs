@@ -45,6 +45,7 @@ impl Tool {
             }
             Action::Free { binary, .. } => vec![exec(ScopeKey::Cmds, vec![binary.clone()])],
             Action::Shell(_) => vec![Spec { capability: Capability::ProcEval, scope: Scope::bare() }],
+            Action::Off => Vec::new(),
             Action::Internal(api) => {
                 let scope = match &self.net {
                     Net::Hosts(hosts) if api.reaches_out() => {
@@ -87,7 +88,15 @@ impl Tool {
         let output = (!self.persistent).then_some(MOST_OUTPUT);
         let limits = Limits { wall: self.timeout(), output, ..Limits::default() };
         let own_env = if self.layer == Layer::Record { self.env.clone() } else { Vec::new() };
-        Narrowing { needs, hosts, env: self.env.clone(), own_env, limits, listens: self.persistent }
+        Narrowing {
+            needs,
+            hosts,
+            env: self.env.clone(),
+            own_env,
+            limits,
+            listens: self.persistent,
+            reads_only: self.read_only,
+        }
     }
 
     /// Why an agent is not offered the tool; none when it is.

@@ -45,6 +45,8 @@ pub(crate) fn world() -> TestEnv {
     env.write_record("w.md", RECORD.replace("MARK", &digits(&env)));
     env.write("home/.config/sbx/tools/head.toml", HEAD);
     env.write("project/notes.txt", "one\ntwo\nthree\n");
+    // What ships is not what these tests are about.
+    env.write("home/.config/sbx/config.yml", "builtin_tools: []\n");
     env
 }
 
@@ -238,7 +240,7 @@ fn a_broken_definition_is_told_with_its_place() {
           |
         3 | c: {rnu: ls}
           |     ^^^
-          = help: the keys are name, description, enabled, kind, run, binary, args_mode, args, allowed_subcommands, api, params, constraints, timeout, timeoutMs, timeout_ms, timeout_seconds, cwd, env, net, output, persistent, max_stdout_bytes, max_stderr_bytes
+          = help: the keys are name, description, enabled, kind, run, binary, args_mode, args, allowed_subcommands, api, params, constraints, timeout, timeoutMs, timeout_ms, timeout_seconds, cwd, env, net, output, persistent, read_only, max_stdout_bytes, max_stderr_bytes
         [exit 1]
     "#]]
     .assert_eq(&env.sbx(&["tools", "validate", "lines.yml"]));

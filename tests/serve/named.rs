@@ -99,3 +99,26 @@ fn operations_of_sbx_itself_run_in_the_helper() {
     done(&talk.call("drop", json!({ "path": "n.txt" })));
     assert!(!env.project().join("n.txt").exists());
 }
+
+#[test]
+fn built_in_tools_say_that_they_only_read_and_go_when_the_configuration_leaves_them_out() {
+    let env = world(ALL, "");
+    let mut talk = serve(&env);
+    let listed = talk.ask("tools/list", json!({}));
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    let status =
+        tools.iter().find(|tool| tool["name"] == "git_status").unwrap_or_else(|| unreachable!("{listed}"));
+    assert_eq!(status["annotations"]["readOnlyHint"], true);
+    assert_eq!(status["annotations"]["destructiveHint"], false);
+    env.write("project/f", "x");
+    let sum = talk.call("sha256", json!({ "file": "f" }));
+    assert!(
+        text(&sum).starts_with("2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"),
+        "{sum}"
+    );
+    env.write("home/.config/sbx/config.yml", "builtin_tools: [sha256]\n");
+    assert_eq!(talk.line()["method"], "notifications/tools/list_changed");
+    let names = talk.tools();
+    assert!(names.contains(&"sha256".to_owned()) && !names.contains(&"git_status".to_owned()), "{names:?}");
+    assert_eq!(refused(&talk.call("git_status", json!({}))), "unknown_tool");
+}

@@ -3,7 +3,7 @@
 use sbx::audit::{Nowhere, Sink};
 use sbx::manifest::Manifest;
 use sbx::run::session::Session;
-use sbx::run::tools::{Caller, Catalogue, Stop, run_tool};
+use sbx::run::tools::{Caller, Catalogue, Change, Stop, run_tool};
 use sbx::run::{LiveFor, Setting};
 use sbx::tool::{
     Action, Bound, CallFault, Definitions, Fault, Given, Layer, Surroundings, Tool, ToolCode, Toolbox,
@@ -24,7 +24,8 @@ pub(crate) fn observe(vector: &Value) -> Value {
         "substitution" => substitution(input, request, expect),
         "tool_call" => call(input, request, expect),
         "tool_def" => definition(input, expect),
-        _ => command(input, request, expect),
+        "command" => command(input, request, expect),
+        other => panic!("unknown area {other}"),
     }
 }
 
@@ -196,55 +197,153 @@ fn definition(input: &Value, expect: &Value) -> Value {
     })
 }
 
+/// Definitions in layers, and files read again: `reload`, true or the layers' definitions as they are from then on.
 fn precedence(input: &Value, request: &Value) -> Value {
-    if let Some(files) = input["dir"].as_array() {
-        return directory(files);
+    let world = Layers::new();
+    only(request, &["tool", "reload", "seq", "after"]);
+    if let Some(files) = input.get("dir") {
+        only(input, &["dir", "reload"]);
+        let (mut catalogue, mut told) = (None, Vec::new());
+        for files in std::iter::once(files).chain(input.get("reload")) {
+            world.files(files);
+            told.extend(world.read(&mut catalogue));
+        }
+        return world.directory(catalogue.as_ref().expect("it was read"), &told);
     }
     let name = request["tool"].as_str().unwrap_or("t");
-    let layers = [
-        ("session", Layer::Session),
-        ("user", Layer::User),
-        ("builtin", Layer::Builtin),
-        ("record", Layer::Record),
-    ];
-    let defined = layers.into_iter().filter_map(|(word, layer)| {
-        let said = input.get(word).filter(|said| !said.is_null())?;
-        let mut spec = json!({ "run": ["echo", said.to_string()] });
-        if let Some(enabled) = said.get("enabled") {
-            spec["enabled"] = enabled.clone();
+    only(input, &["builtin", "user", "record", "session", "reload"]);
+    world.define(name, input);
+    let mut catalogue = None;
+    world.read(&mut catalogue);
+    let catalogue = catalogue.as_mut().expect("it was read");
+    world.register(name, input, catalogue);
+    for step in reloads(input).into_iter().chain(reloads(request)).chain(sequence(request)) {
+        if let Some(changed) = step {
+            only(changed, &["user"]);
+            world.define(name, changed);
         }
-        let text = json!({ "tools": { name: spec } }).to_string();
-        read_definitions(&Source::new("tools.yml", text), layer).tools.into_iter().next()
-    });
-    let toolbox: Toolbox = defined.collect();
-    match toolbox.find("agent", name) {
+        catalogue.refresh();
+    }
+    match catalogue.tools().find("agent", name) {
         Ok(tool) => json!({ "wins": tool.layer.name() }),
         Err(denial) => json!({ "error": denial.code.name() }),
     }
 }
 
-fn directory(files: &[Value]) -> Value {
-    let scratch = Scratch::new();
-    let tools = scratch.0.join("tools");
-    std::fs::create_dir_all(&tools).expect("a directory");
-    for file in files.iter().filter_map(Value::as_str) {
-        let stem = file.trim_end_matches(".toml");
-        let text = if file.contains("broken") {
-            "name = ".to_owned()
-        } else {
-            format!("name = \"{stem}\"\nkind = \"command\"\nbinary = \"echo\"\nargs = [\"a\"]\n")
-        };
-        std::fs::write(tools.join(file), text).expect("a file");
+/// The value, once it is sure that nothing in it goes unseen.
+fn only<'v>(value: &'v Value, keys: &[&str]) -> &'v Value {
+    let unknown = value.as_object().into_iter().flatten().find(|(key, _)| !keys.contains(&key.as_str()));
+    assert!(unknown.is_none(), "no part of this harness knows {unknown:?}");
+    assert!(value.is_object() || value.is_null(), "not {value}");
+    value
+}
+
+/// What `reload` asks for: nothing, reading again, or reading again after a change.
+fn reloads(value: &Value) -> Option<Option<&Value>> {
+    match value.get("reload") {
+        None | Some(Value::Null | Value::Bool(false)) => None,
+        Some(Value::Bool(true)) => Some(None),
+        Some(changed @ Value::Object(_)) => Some(Some(changed)),
+        Some(other) => panic!("unknown reload {other}"),
     }
-    let setting = Setting::with_facts(Facts::new("/home/u").config_dir(&scratch.0)).expect("a setting");
-    let policy = Policy::from_specs("agent", &[], &setting.facts).expect("a policy");
-    let (catalogue, changes) = Catalogue::open(&setting, &policy);
-    let loaded: Vec<&str> = catalogue.tools().iter().map(|tool| tool.name.as_str()).collect();
-    let warned: Vec<String> = changes
-        .iter()
-        .filter_map(|change| Some(change.file.file_name()?.to_string_lossy().into_owned()))
-        .collect();
-    json!({ "loaded": loaded, "warned": warned })
+}
+
+/// The steps of `seq` or `after`, one or a list: each is a reload, by its name or with a change.
+fn sequence(request: &Value) -> Vec<Option<&Value>> {
+    let named = ["seq", "after"].into_iter().filter_map(|key| request.get(key));
+    let steps = named.flat_map(|steps| steps.as_array().map_or(std::slice::from_ref(steps), Vec::as_slice));
+    steps
+        .map(|step| match step.as_str() {
+            Some("reload") => None,
+            Some(_) => panic!("unknown step {step}"),
+            None => reloads(only(step, &["reload"])).unwrap_or_else(|| panic!("unknown step {step}")),
+        })
+        .collect()
+}
+
+/// A directory of tools, and the layers above and below it.
+struct Layers {
+    scratch: Scratch,
+    setting: Setting,
+}
+
+impl Layers {
+    fn new() -> Self {
+        let scratch = Scratch::new();
+        std::fs::create_dir_all(scratch.0.join("tools")).expect("a directory");
+        // What ships is not what these vectors are about.
+        std::fs::write(scratch.0.join("config.yml"), "builtin_tools: []\n").expect("a file");
+        let setting = Setting::with_facts(Facts::new("/home/u").config_dir(&scratch.0)).expect("a setting");
+        Self { scratch, setting }
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        std::fs::write(self.scratch.0.join("tools").join(file), text).expect("a file");
+    }
+
+    /// The user's definition as a file; none when there is to be none, and as it was when nothing is said.
+    fn define(&self, name: &str, layers: &Value) {
+        match layers.get("user") {
+            None => {}
+            Some(Value::Null) => {
+                std::fs::remove_file(self.scratch.0.join("tools/t.toml")).expect("there was one");
+            }
+            Some(said) => {
+                let enabled = said.get("enabled").is_none_or(|enabled| *enabled == true);
+                let command = "kind = \"command\"\nbinary = \"echo\"\nargs = [\"x\"]";
+                self.write("t.toml", &format!("name = {name:?}\nenabled = {enabled}\n{command}\n"));
+            }
+        }
+    }
+
+    /// The definitions of the other layers.
+    fn register(&self, name: &str, layers: &Value, catalogue: &mut Catalogue) {
+        for layer in [Layer::Builtin, Layer::Record, Layer::Session] {
+            let Some(said) = layers.get(layer.name()).filter(|said| !said.is_null()) else { continue };
+            let mut spec = json!({ "run": ["echo", said.to_string()] });
+            if let Some(enabled) = said.get("enabled") {
+                spec["enabled"] = enabled.clone();
+            }
+            let text = json!({ "tools": { name: spec } }).to_string();
+            let read = read_definitions(&Source::new("tools.yml", text), layer);
+            assert!(read.faults.is_empty(), "{:?}", read.faults);
+            read.tools.into_iter().for_each(|tool| catalogue.add(tool));
+        }
+    }
+
+    /// Files of one tool each, called as it is; one with `broken` in its name cannot be read.
+    fn files(&self, files: &Value) {
+        let files = files.as_array().unwrap_or_else(|| panic!("`dir` is a list of files, not {files}"));
+        for file in files.iter().map(|file| file.as_str().expect("a file is called by a string")) {
+            let stem = file.trim_end_matches(".toml");
+            let text = if file.contains("broken") {
+                "name = ".to_owned()
+            } else {
+                format!("name = \"{stem}\"\nkind = \"command\"\nbinary = \"echo\"\nargs = [\"a\"]\n")
+            };
+            self.write(file, &text);
+        }
+    }
+
+    /// Reads everything, for the first time or again; which files something is said of.
+    fn read(&self, catalogue: &mut Option<Catalogue>) -> Vec<String> {
+        let changes = match catalogue {
+            Some(catalogue) => catalogue.refresh(),
+            None => {
+                let policy = Policy::from_specs("agent", &[], &self.setting.facts).expect("a policy");
+                let (read, changes) = Catalogue::open(&self.setting, &policy);
+                *catalogue = Some(read);
+                changes
+            }
+        };
+        let name = |change: &Change| Some(change.file.file_name()?.to_string_lossy().into_owned());
+        changes.iter().filter_map(name).collect()
+    }
+
+    fn directory(&self, catalogue: &Catalogue, warned: &[String]) -> Value {
+        let loaded: Vec<&str> = catalogue.tools().iter().map(|tool| tool.name.as_str()).collect();
+        json!({ "loaded": loaded, "warned": warned })
+    }
 }
 
 /// A directory of this vector's own.
@@ -310,8 +409,9 @@ fn command(input: &Value, request: &Value, expect: &Value) -> Value {
         own: None,
         cancel: None,
     };
+    only(request, &["run", "start", "status", "stop", "seq", "vars", "args", "host_env"]);
     let steps: Vec<String> = match request["seq"].as_array() {
-        Some(steps) => steps.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        Some(steps) => steps.iter().map(|step| step.as_str().expect("a step is a word").to_owned()).collect(),
         None => {
             let verbs = ["run", "start", "status", "stop"];
             verbs.into_iter().filter(|verb| request.get(verb).is_some()).map(str::to_owned).collect()
@@ -336,11 +436,7 @@ fn perform(tool: &Tool, steps: &[String], given: &Given, caller: &Caller<'_>, ex
         let done = match step.as_str() {
             "run" => run_tool(tool, given, caller).map(|report| report.to_json()),
             "start" => session.start(tool, given, caller).map(|status| status.to_json()),
-            "status" => {
-                // What was started is given a moment to print.
-                std::thread::sleep(Duration::from_millis(200));
-                session.status(&tool.name).map(|status| status.to_json())
-            }
+            "status" => printed(&mut session, &tool.name),
             "stop" => session.stop(&tool.name).map(|status| status.to_json()),
             other => panic!("unknown step {other}"),
         };
@@ -374,6 +470,18 @@ fn perform(tool: &Tool, steps: &[String], given: &Given, caller: &Caller<'_>, ex
         }
     }
     got
+}
+
+/// What is told of a process, once it has printed something or ended; for a bounded time, as it need not do either.
+fn printed(session: &mut Session, name: &str) -> Result<Value, Stop> {
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let status = session.status(name)?.to_json();
+        if status["stdout"] != "" || status["running"] != true || Instant::now() > until {
+            return Ok(status);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Processes this one has started and that are still there.

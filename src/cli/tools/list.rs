@@ -131,6 +131,7 @@ fn row(tool: &Tool, policy: &Policy) -> Value {
         "kind": tool.kind(),
         "command": tool.command_line(),
         "persistent": tool.persistent,
+        "read_only": tool.read_only,
         "enabled": tool.enabled,
         "requires": tool.needs().iter().map(ToString::to_string).collect::<Vec<_>>(),
         "hosts": match &tool.net {
@@ -197,6 +198,7 @@ fn details(tool: &Tool, text: &mut String) {
     );
     say("in", bounds.cwd.clone().unwrap_or_default());
     say("environment", tool.env.join(" "));
+    say("files", if tool.read_only { "only read".to_owned() } else { String::new() });
     match &tool.net {
         Net::None => say("network", "none".to_owned()),
         Net::Hosts(hosts) => say("network", format!("{}, with the verbs that are held", hosts.join(" "))),

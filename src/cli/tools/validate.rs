@@ -1,7 +1,7 @@
 //! `sbx tools validate`.
 
 use crate::cli::{CliError, Exit, Ui};
-use crate::manifest::read_source;
+use crate::manifest::{LoadError, read_source};
 use crate::run::Setting;
 use crate::text::{Problem, render_all};
 use crate::tool::{Fault, Layer, read_definitions};
@@ -12,20 +12,27 @@ use std::path::PathBuf;
 /// Which files.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Validate {
-    /// Files of definitions: TOML, YAML, JSON, or records. All of the user's when left out.
+    /// Files of definitions: TOML, YAML, JSON, or records. The built-in ones and all of the user's when left out.
     files: Vec<PathBuf>,
 }
 
 impl Validate {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
         let setting = Setting::from_env()?;
-        let files = if self.files.is_empty() { setting.tool_files() } else { self.files };
+        let (shipped, files) = match self.files.is_empty() {
+            true => (setting.builtin_tools().collect(), setting.tool_files()),
+            false => (Vec::new(), self.files),
+        };
+        let own = files.into_iter().map(|file| {
+            let source = read_source(&setting.facts.cwd.join(&file))?;
+            let read = read_definitions(&source, Layer::User);
+            Ok((file, source, read))
+        });
+        let shipped = shipped.into_iter().map(|(source, read)| Ok((source.name().into(), source, read)));
         let mut rows: Vec<Value> = Vec::new();
         let mut sound = true;
-        for file in files {
-            let source =
-                read_source(&setting.facts.cwd.join(&file)).map_err(|error| CliError::from_error(&error))?;
-            let read = read_definitions(&source, Layer::User);
+        for file in shipped.chain(own) {
+            let (file, source, read) = file.map_err(|error: LoadError| CliError::from_error(&error))?;
             sound &= read.faults.is_empty();
             let names: Vec<&str> = read.tools.iter().map(|tool| tool.name.as_str()).collect();
             let problems: Vec<Value> = read.faults.iter().map(|fault| fault.to_json(&source)).collect();

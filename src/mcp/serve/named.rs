@@ -66,8 +66,7 @@ pub(super) fn offer(tool: &Tool) -> Offer {
 
 /// What a tool's risk and needs say of its effects.
 fn hints(tool: &Tool) -> Hints {
-    let read_only =
-        matches!(tool.action, Action::Internal(Api::FsRead | Api::FsList | Api::NetGet | Api::RecordsRead));
+    let read_only = tool.read_only || matches!(tool.action, Action::Internal(api) if !api.changes());
     Hints {
         read_only,
         destructive: !read_only && tool.risk() == Risk::High,
@@ -81,7 +80,7 @@ fn hints(tool: &Tool) -> Hints {
 pub(super) fn given(tool: &Tool, arguments: &Arguments<'_>, values: &str) -> Result<Given, Box<Denial>> {
     match tool.action {
         Action::Free { .. } => Ok(Given { values: serde_json::Map::new(), args: arguments.words("args")? }),
-        Action::Template { .. } | Action::Shell(_) | Action::Internal(_) => {
+        Action::Template { .. } | Action::Shell(_) | Action::Internal(_) | Action::Off => {
             Ok(Given { values: arguments.map(values)?, args: Vec::new() })
         }
     }

@@ -137,11 +137,9 @@ impl Source {
     pub(super) fn load(&mut self) -> Result<(Scene, Vec<Change>), String> {
         let setting = Setting::with_facts(self.setting.facts.clone()).map_err(|error| chain(&error))?;
         let agent = setting.agent(&self.agent).map_err(|error| chain(&error))?;
-        // The tools of a project's record are read with it, when it is trusted; all others when their files change.
-        let anew = agent.policy.facts().found_in.is_some();
-        let (catalogue, changes) = match self.catalogue.take().filter(|_| !anew) {
+        let (catalogue, changes) = match self.catalogue.take() {
             Some(mut catalogue) => {
-                let changes = catalogue.refresh();
+                let changes = catalogue.follow(&setting, &agent.policy);
                 (catalogue, changes)
             }
             None => Catalogue::open(&setting, &agent.policy),

@@ -192,7 +192,7 @@ impl Server {
         let agent = loaded;
         let (mut catalogue, changes) = match self.catalogue.take() {
             Some(mut catalogue) => {
-                let changes = catalogue.follow(&agent.policy);
+                let changes = catalogue.follow(&setting, &agent.policy);
                 (catalogue, changes)
             }
             None => Catalogue::open(&setting, &agent.policy),

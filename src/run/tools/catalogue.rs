@@ -52,6 +52,8 @@ pub struct Catalogue {
     record: Option<PathBuf>,
     facts: crate::manifest::Facts,
     files: BTreeMap<PathBuf, Held>,
+    /// Those that ship with sbx, as far as they are wanted.
+    builtin: Vec<Tool>,
     /// Those of a record that is not read here.
     own: Vec<Tool>,
     session: Vec<Tool>,
@@ -59,7 +61,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// Reads the user's files and the agent's record.
+    /// Reads the built-in tools, the user's files and the agent's record.
     #[must_use]
     pub fn open(setting: &Setting, policy: &Policy) -> (Self, Vec<Change>) {
         let mut catalogue = Self {
@@ -67,16 +69,18 @@ impl Catalogue {
             record: None,
             facts: setting.facts.clone(),
             files: BTreeMap::new(),
+            builtin: Vec::new(),
             own: Vec::new(),
             session: Vec::new(),
             toolbox: Toolbox::default(),
         };
-        let changes = catalogue.follow(policy);
+        let changes = catalogue.follow(setting, policy);
         (catalogue, changes)
     }
 
-    /// Takes up the agent's record as it was loaded just now, and looks at every file again.
-    pub fn follow(&mut self, policy: &Policy) -> Vec<Change> {
+    /// Takes up the configuration and the agent's record as they were loaded just now, and looks at every file again.
+    pub fn follow(&mut self, setting: &Setting, policy: &Policy) -> Vec<Change> {
+        self.builtin = setting.builtin_tools().flat_map(|(_, read)| read.tools).collect();
         // A project's record is trusted as it was read; a change waits until it is trusted again.
         self.record = policy.record().filter(|_| policy.facts().found_in.is_none()).map(Path::to_path_buf);
         let section = policy.sections().tools.as_ref().filter(|_| self.record.is_none());
@@ -91,9 +95,9 @@ impl Catalogue {
         &self.toolbox
     }
 
-    /// Adds a tool to this session; it survives every refresh.
+    /// Adds a tool to this session, in the layer it says; it survives every refresh.
     pub fn add(&mut self, tool: Tool) {
-        self.session.retain(|known| known.name != tool.name);
+        self.session.retain(|known| (&known.name, known.layer) != (&tool.name, tool.layer));
         self.session.push(tool);
         self.assemble();
     }
@@ -197,7 +201,7 @@ impl Catalogue {
         for tool in self.files.values().rev().flat_map(|held| held.tools.iter().rev()) {
             toolbox.insert(tool.clone());
         }
-        for tool in self.own.iter().chain(&self.session) {
+        for tool in self.builtin.iter().chain(&self.own).chain(&self.session) {
             toolbox.insert(tool.clone());
         }
         self.toolbox = toolbox;
