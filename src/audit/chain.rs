@@ -3,9 +3,11 @@
 //! Answers for the bytes of a line and for reading them back. It leaves files to others.
 //! Invariant: the seal covers every byte before it, the seal of the previous line among them.
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::fmt;
+use std::io::Write as _;
 
 /// The longest line that is written; what is longer is shortened first.
 pub(super) const MAX_LINE: usize = 64 << 10;
@@ -77,40 +79,62 @@ pub(super) struct Content<'a> {
     pub(super) body: &'a Map<String, Value>,
 }
 
-/// The line that follows `last`, with its end of line, and where the chain stands after it.
-pub(super) fn seal(content: Content<'_>, last: Link) -> (String, Link) {
-    let seq = last.seq + 1;
-    let mut line = format!(
-        "{{\"seq\":{seq},\"time\":{},\"session\":{},\"agent\":{},\"kind\":{},\"body\":{},\"prev\":\"{}\"",
-        quoted(content.time),
-        quoted(content.session),
-        quoted(content.agent),
-        quoted(content.kind),
-        bounded(content.body),
-        Hex(&last.hash),
-    );
-    let hash: [u8; 32] = Sha256::digest(line.as_bytes()).into();
-    line.push_str(&format!(",\"hash\":\"{}\"}}\n", Hex(&hash)));
-    (line, Link { seq, hash })
-}
-
-fn quoted(text: &str) -> String {
-    const MOST: usize = 256;
-    let cut: String = if text.len() > MOST { text.chars().take(MOST / 4).collect() } else { String::new() };
-    let kept = if cut.is_empty() { text } else { &cut };
-    serde_json::to_string(kept).unwrap_or_else(|_| "\"\"".to_owned())
-}
-
-/// The body as JSON, shortened when it is too long for a line.
-fn bounded(body: &Map<String, Value>) -> String {
-    const ROOM: usize = MAX_LINE - 4096;
-    let whole = serde_json::to_string(body).unwrap_or_else(|_| "{}".to_owned());
-    if whole.len() <= ROOM {
-        return whole;
+/// Adds the line that follows `last`, with its end of line; where the chain stands after it.
+pub(super) fn seal(text: &mut Vec<u8>, content: Content<'_>, last: Link) -> Link {
+    let (begin, seq) = (text.len(), last.seq + 1);
+    let _ = write!(text, "{{\"seq\":{seq}");
+    for (name, value) in [
+        ("time", content.time),
+        ("session", content.session),
+        ("agent", content.agent),
+        ("kind", content.kind),
+    ] {
+        text.extend_from_slice(b",\"");
+        text.extend_from_slice(name.as_bytes());
+        text.extend_from_slice(b"\":");
+        quote(text, value);
     }
+    text.extend_from_slice(b",\"body\":");
+    bounded(text, content.body);
+    text.extend_from_slice(b",\"prev\":\"");
+    Hex(&last.hash).add_to(text);
+    text.push(b'"');
+    let hash: [u8; 32] = Sha256::digest(&text[begin..]).into();
+    text.extend_from_slice(SEAL);
+    Hex(&hash).add_to(text);
+    text.extend_from_slice(b"\"}\n");
+    Link { seq, hash }
+}
+
+/// Adds a text in quotes; a long one is cut.
+fn quote(text: &mut Vec<u8>, value: &str) {
+    const MOST: usize = 256;
+    let cut = value.char_indices().nth(MOST / 4).filter(|_| value.len() > MOST);
+    add_json(text, &value[..cut.map_or(value.len(), |(at, _)| at)]);
+}
+
+/// Adds a value as JSON.
+fn add_json(text: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
+    // Only the text could refuse it, or a key that is none; both are in memory and plain.
+    let _ = serde_json::to_writer(text, value);
+}
+
+/// Adds the body as JSON, shortened when it is too long for a line.
+fn bounded(text: &mut Vec<u8>, body: &Map<String, Value>) {
+    const ROOM: usize = MAX_LINE - 4096;
+    let begin = text.len();
+    add_json(text, body);
+    let whole = text.len() - begin;
+    if whole <= ROOM {
+        return;
+    }
+    text.truncate(begin);
     let cut: Map<String, Value> = body.iter().map(|(key, value)| (key.clone(), shortened(value))).collect();
-    let cut = serde_json::to_string(&cut).unwrap_or_default();
-    if cut.len() <= ROOM && !cut.is_empty() { cut } else { format!("{{\"cut\":{}}}", whole.len()) }
+    add_json(text, &cut);
+    if text.len() - begin > ROOM {
+        text.truncate(begin);
+        let _ = write!(text, "{{\"cut\":{whole}}}");
+    }
 }
 
 fn shortened(value: &Value) -> Value {
@@ -194,15 +218,21 @@ impl Entry {
 /// Bytes as hexadecimal digits.
 pub(super) struct Hex<'a>(pub(super) &'a [u8]);
 
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+impl Hex<'_> {
+    /// Adds the digits to a text.
+    pub(super) fn add_to(&self, text: &mut Vec<u8>) {
+        text.extend(
+            self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|value| DIGITS[usize::from(value)]),
+        );
+    }
+}
+
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let digit = |value: u8| char::from(DIGITS[usize::from(value & 15)]);
-        let mut text = String::with_capacity(2 * self.0.len());
-        for byte in self.0 {
-            text.extend([digit(byte >> 4), digit(*byte)]);
-        }
-        f.write_str(&text)
+        self.0.iter().try_for_each(|byte| write!(f, "{}{}", digit(byte >> 4), digit(*byte)))
     }
 }
 
@@ -226,7 +256,10 @@ mod tests {
 
     fn line(body: Value, last: Link) -> (String, Link) {
         let Value::Object(body) = body else { unreachable!("an object") };
-        seal(Content { time: "t", session: "s", agent: "a\"b", kind: "k", body: &body }, last)
+        let mut text = Vec::new();
+        let content = Content { time: "t", session: "s", agent: "a\"b", kind: "k", body: &body };
+        let link = seal(&mut text, content, last);
+        (String::from_utf8(text).unwrap(), link)
     }
 
     #[test]

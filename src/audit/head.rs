@@ -6,6 +6,7 @@
 
 use super::chain::{Hex, Link, unhex};
 use serde_json::Value;
+use std::io::Write as _;
 
 /// Its length: a line of JSON, padded.
 const LENGTH: usize = 192;
@@ -39,8 +40,13 @@ impl Head {
     #[must_use]
     pub fn to_bytes(self) -> Vec<u8> {
         let Self { file, size, link: Link { seq, hash } } = self;
-        let text = format!("{{\"file\":{file},\"size\":{size},\"seq\":{seq},\"hash\":\"{}\"}}", Hex(&hash));
-        format!("{text:<width$}\n", width = LENGTH - 1).into_bytes()
+        let mut bytes = Vec::with_capacity(LENGTH);
+        let _ = write!(bytes, "{{\"file\":{file},\"size\":{size},\"seq\":{seq},\"hash\":\"");
+        Hex(&hash).add_to(&mut bytes);
+        bytes.extend_from_slice(b"\"}");
+        bytes.resize(LENGTH - 1, b' ');
+        bytes.push(b'\n');
+        bytes
     }
 }
 

@@ -14,6 +14,7 @@ mod redact;
 mod rotate;
 mod stats;
 mod time;
+mod turn;
 mod verify;
 
 pub use chain::{Entry, Fault, Link};
@@ -62,6 +63,23 @@ pub trait Sink: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// When it could not be kept although the configuration wants it kept: what it tells of must not happen.
     fn record(&self, event: Event) -> std::io::Result<()>;
+
+    /// Keeps the event, so that what it tells of may happen; whatever else there is to do is left to
+    /// [`Sink::finish`]. Others wait for that, so it must follow at once.
+    ///
+    /// # Errors
+    /// As for [`Sink::record`].
+    fn record_first(&self, event: Event) -> std::io::Result<()> {
+        self.record(event)
+    }
+
+    /// Does what keeping an event has left to be done, if anything.
+    ///
+    /// # Errors
+    /// When that cannot be done; the event is kept all the same.
+    fn finish(&self) -> std::io::Result<()> {
+        Ok(())
+    }
 
     /// Expects many events: files may stay open in between. Only for a process that starts others by `execve`, for
     /// what is merely forked would hold them too.

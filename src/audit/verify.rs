@@ -6,8 +6,8 @@
 
 use super::chain::{Entry, Fault, Hex, Link, unhex};
 use super::head::Head;
-use super::log::{read_head, wait};
 use super::rotate::Files;
+use super::turn::{read_head, wait};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use std::fs::File;

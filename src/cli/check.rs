@@ -1,23 +1,18 @@
-//! `sbx check`: one question on the command line, or many as JSON lines.
+//! `sbx check`: one question on the command line; many are left to [`batch`](super::batch).
 
-use super::ui::quiet_pipe;
+use super::batch::batch;
 use super::{CliError, Exit, Ui, authority};
-use crate::audit::Sink;
+use crate::audit::{Event, Log, Sink};
 use crate::capability::{Capability, Family, Target};
 use crate::decide::{Decision, Request, decide};
 use crate::manifest::spec_from_json;
-use crate::policy::{Grant, Policy, Proposal};
+use crate::policy::{Policy, Proposal};
 use crate::run::{Setting, allowed, audit, denied};
 use clap::Args;
 use sbx_platform::path::{normalize, resolve};
 use serde_json::{Value, json};
-use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-
-/// The longest request line that is read.
-const MAX_LINE: u64 = 1 << 20;
 
 /// What to ask.
 ///
@@ -33,8 +28,8 @@ pub(super) struct Check {
     /// Read requests from stdin, one JSON object a line, and answer each with one line.
     #[arg(long, conflicts_with_all = ["capability", "object"])]
     pub(super) batch: bool,
-    /// Record the answer in the audit log.
-    #[arg(long, conflicts_with = "batch")]
+    /// Record every answer in the audit log, before it is given.
+    #[arg(long)]
     pub(super) audit: bool,
     /// The record's class, for records.*.
     #[arg(long)]
@@ -53,21 +48,17 @@ impl Check {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
         let setting = Setting::from_env()?;
         let agent = setting.agent(&self.agent)?;
+        let log = self.audit.then(|| audit(&setting));
         if self.batch {
-            return batch(&agent.policy);
+            let exit = batch(&agent.policy, log.as_deref());
+            tell_failure(ui, log.as_deref());
+            return exit;
         }
         let request = self.request(&agent.policy)?;
         let decision = decide(&agent.policy, &request);
-        if self.audit {
-            let event = match &decision {
-                Decision::Allow(permit) => allowed(permit),
-                Decision::Deny(denial) => denied(denial),
-            };
-            let log = audit(&setting);
-            log.record(event)?;
-            if let Some(failure) = log.failure() {
-                ui.remark(format!("sbx: {failure}"));
-            }
+        if let Some(log) = &log {
+            log.record(event(&decision))?;
+            tell_failure(ui, Some(log));
         }
         if ui.json {
             ui.answer_json(&to_json(&decision))?;
@@ -136,7 +127,7 @@ impl Check {
 }
 
 /// What a path is once links are followed; one that cannot be examined is taken as written.
-fn live(path: &Path) -> PathBuf {
+pub(super) fn live(path: &Path) -> PathBuf {
     resolve(path).unwrap_or_else(|_| normalize(path))
 }
 
@@ -149,7 +140,22 @@ pub(super) fn home_expanded(path: &OsStr, policy: &Policy) -> PathBuf {
     }
 }
 
-fn to_json(decision: &Decision<'_>) -> Value {
+/// A decision as it is recorded.
+pub(super) fn event(decision: &Decision<'_>) -> Event {
+    match decision {
+        Decision::Allow(permit) => allowed(permit),
+        Decision::Deny(denial) => denied(denial),
+    }
+}
+
+/// Tells what could not be recorded and was let pass because the configuration says so.
+pub(super) fn tell_failure(ui: &Ui, log: Option<&Log>) {
+    if let Some(failure) = log.and_then(Log::failure) {
+        ui.remark(format!("sbx: {failure}"));
+    }
+}
+
+pub(super) fn to_json(decision: &Decision<'_>) -> Value {
     match decision {
         Decision::Allow(permit) => json!({
             "decision": "allow",
@@ -161,80 +167,5 @@ fn to_json(decision: &Decision<'_>) -> Value {
             body["decision"] = json!("deny");
             body
         }
-    }
-}
-
-/// Answers every line; a bad one is answered with its error, and the rest go on.
-fn batch(policy: &Policy) -> Result<Exit, CliError> {
-    let mut input = BufReader::with_capacity(1 << 16, io::stdin().lock());
-    let mut output = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    let permitted = permitted(policy);
-    let mut exit = Exit::Fine;
-    let mut line = Vec::new();
-    for number in 1usize.. {
-        line.clear();
-        let read = input.by_ref().take(MAX_LINE + 1).read_until(b'\n', &mut line)?;
-        if read == 0 {
-            break;
-        }
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        let (answer, outcome) = answer_line(policy, &permitted, &line, number);
-        exit = worse(exit, outcome);
-        if writeln!(output, "{answer}").is_err() {
-            return Ok(exit);
-        }
-        if read as u64 > MAX_LINE {
-            quiet_pipe(output.flush())?;
-            return Err(CliError::new(format!("line {number} is longer than {MAX_LINE} bytes")));
-        }
-        // A harness that asks one question at a time waits for its answer.
-        if input.buffer().is_empty() {
-            quiet_pipe(output.flush())?;
-        }
-    }
-    quiet_pipe(output.flush())?;
-    Ok(exit)
-}
-
-/// The answers to what each grant allows, prepared once.
-fn permitted(policy: &Policy) -> Vec<String> {
-    let answer =
-        |grant: &Grant| json!({ "decision": "allow", "grant": grant.spec.to_string(), "place": grant.place });
-    policy.grants().iter().map(|grant| answer(grant).to_string()).collect()
-}
-
-fn answer_line<'a>(
-    policy: &Policy,
-    permitted: &'a [String],
-    line: &[u8],
-    number: usize,
-) -> (Cow<'a, str>, Exit) {
-    let bad = |message: String| {
-        let error = json!({ "code": "bad_request", "message": message, "line": number });
-        (json!({ "decision": "error", "error": error }).to_string().into(), Exit::BadInput)
-    };
-    if line.len() as u64 > MAX_LINE {
-        return bad("the line is too long".to_owned());
-    }
-    let value: Value = match serde_json::from_slice(line) {
-        Ok(value) => value,
-        Err(error) => return bad(format!("not JSON: {error}")),
-    };
-    match Request::from_json(&value, policy.facts(), live) {
-        Err(error) => bad(error.to_string()),
-        Ok(request) => match decide(policy, &request) {
-            Decision::Allow(permit) => (permitted[permit.grant_id().index()].as_str().into(), Exit::Fine),
-            decision @ Decision::Deny(_) => (to_json(&decision).to_string().into(), Exit::Denied),
-        },
-    }
-}
-
-fn worse(a: Exit, b: Exit) -> Exit {
-    match (a, b) {
-        (Exit::BadInput, _) | (_, Exit::BadInput) => Exit::BadInput,
-        (Exit::Denied, _) | (_, Exit::Denied) => Exit::Denied,
-        _ => Exit::Fine,
     }
 }

@@ -4,6 +4,7 @@ mod agents;
 mod answers;
 mod audit;
 mod authority;
+mod batch;
 mod check;
 mod client_file;
 mod docs;

@@ -1,13 +1,13 @@
 //! What clients' files say of servers and hooks, for the doctor.
 
 use super::client_file;
-use crate::doctor::{Finding, Level, Registered, What, clients};
+use crate::doctor::{Finding, Level, Registered, What, Whose, clients};
 use crate::hook::{Client, install as hooks};
-use crate::mcp::install::{self as servers, Shape};
+use crate::mcp::install::{self as servers, Listed, Shape};
 use crate::profile::{hook_clients, mcp_clients};
 use crate::run::Setting;
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is wrong with what clients start.
 pub(super) fn findings(setting: &Setting) -> Vec<Finding> {
@@ -22,9 +22,18 @@ pub(super) fn findings(setting: &Setting) -> Vec<Finding> {
     for place in mcp_clients() {
         let file = client_file::place(place.file, &setting.facts);
         let Ok(text) = client_file::text(&file) else { continue };
-        let shape = Shape { key: place.key, toml: place.toml, typed: false, local: false };
-        let server =
-            |(name, entry): (String, Value)| registered(place.name, &file, What::Server(name), &entry);
+        let shape =
+            Shape { key: place.key, toml: place.toml, typed: false, local: place.name == "claude-code" };
+        let server = |Listed { name, project, entry }: Listed| {
+            let whose = match project.map(PathBuf::from) {
+                // The client remembers projects that are long gone.
+                Some(project) if !project.is_dir() => return None,
+                Some(project) => Whose::Local(project),
+                None if place.project => Whose::Project,
+                None => Whose::User,
+            };
+            registered(place.name, &file, What::Server { name, whose }, &entry)
+        };
         add(&file, servers::listed(&text, shape).map(|all| all.into_iter().filter_map(server).collect()));
     }
     for place in hook_clients() {
@@ -50,7 +59,7 @@ pub(super) fn findings(setting: &Setting) -> Vec<Finding> {
 fn registered(client: &'static str, file: &Path, what: What, entry: &Value) -> Option<Registered> {
     let (program, words) = match &what {
         What::Hook { .. } => hooks::command(entry)?,
-        What::Server(_) => {
+        What::Server { .. } => {
             let words = entry["args"].as_array().into_iter().flatten();
             let words = words.filter_map(|word| word.as_str().map(str::to_owned)).collect();
             (entry["command"].as_str()?.to_owned(), words)

@@ -1,11 +1,12 @@
 //! `sbx why`: what is decided, what the kernel says, and whether the two agree.
 
-use super::check::Check;
+use super::check::{Check, event, tell_failure};
 use super::{CliError, Exit, Ui, authority};
+use crate::audit::Sink;
 use crate::capability::Risk;
 use crate::decide::{Decision, Request, decide};
 use crate::policy::fingerprint;
-use crate::run::{Attempt, Setting, Trial, Verdict, try_out};
+use crate::run::{Attempt, Setting, Trial, Verdict, audit, try_out};
 use clap::Args;
 use sbx_platform::Backend;
 use serde_json::{Value, json};
@@ -27,6 +28,9 @@ pub(super) struct Why {
     /// Which backend to try it with: auto, native, bwrap or landlock.
     #[arg(long, value_name = "NAME", default_value = "auto")]
     backend: String,
+    /// Record what is decided in the audit log.
+    #[arg(long)]
+    audit: bool,
     /// Where a command would run.
     #[arg(long = "in", value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -58,6 +62,11 @@ impl Why {
         };
         let request = question.request(&agent.policy)?;
         let decision = decide(&agent.policy, &request);
+        if self.audit {
+            let log = audit(&setting);
+            log.record(event(&decision))?;
+            tell_failure(ui, Some(&log));
+        }
         let trial = try_out(&agent.policy, &request, backend);
         let report =
             report(&request, &decision, &trial, &fingerprint(&agent.policy), agent.manifest.source().name());

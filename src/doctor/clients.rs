@@ -34,8 +34,24 @@ pub enum What {
         /// Whether calls are blocked when the hook fails; none where the client has no such switch.
         closes: Option<bool>,
     },
-    /// A server of this name.
-    Server(String),
+    /// A server.
+    Server {
+        /// What the client calls it.
+        name: String,
+        /// Whose it is.
+        whose: Whose,
+    },
+}
+
+/// Whose a server is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// The user's, in every project.
+    User,
+    /// Everybody's who has the project that the file is in.
+    Project,
+    /// The user's, in this project only.
+    Local(PathBuf),
 }
 
 /// Findings about what clients start.
@@ -59,25 +75,43 @@ fn judge(setting: &Setting, entry: &Registered) -> Vec<Finding> {
             }
             found.extend(agent(setting, entry));
         }
-        What::Server(_) if wraps => {
+        What::Server { .. } if wraps => {
             found.extend(program(entry, true));
             found.extend(agent(setting, entry));
             found.extend(unpinned(setting, entry));
             found.extend(no_server(entry));
         }
-        What::Server(name) if !own => {
+        What::Server { name, whose } if !own => {
             let message = format!("{} starts the server {name} without a fence", place(entry));
-            let fix =
-                format!("sbx mcp install --client {} --wrap-existing --name {name} --agent A", entry.client);
+            let client = whose.options(entry.client);
+            let fix = format!("sbx mcp install --client {client} --wrap-existing --name {name} --agent A");
             found.push(Finding::new("clients", "server-unfenced", Level::Note, message).fix(fix));
         }
-        What::Server(_) => found.extend(program(entry, true)),
+        What::Server { .. } => found.extend(program(entry, true)),
     }
     found
 }
 
+impl Whose {
+    /// A client as it is named to `install`, with its list.
+    fn options(&self, client: &str) -> String {
+        match self {
+            Self::User | Self::Local(_) => client.to_owned(),
+            Self::Project => format!("{client} --project"),
+        }
+    }
+}
+
 fn place(entry: &Registered) -> String {
-    format!("{} ({})", entry.client, entry.file.display())
+    let file = entry.file.display();
+    match &entry.what {
+        What::Server { whose: Whose::Local(project), .. } => {
+            format!("{} ({file}, for {})", entry.client, project.display())
+        }
+        What::Server { whose: Whose::User | Whose::Project, .. } | What::Hook { .. } => {
+            format!("{} ({file})", entry.client)
+        }
+    }
 }
 
 /// Whether the client would find this very program.
@@ -86,8 +120,9 @@ fn program(entry: &Registered, closes: bool) -> Option<Finding> {
     let finding = |code, message: String| Finding::new("clients", code, Level::Warning, message);
     let again = match &entry.what {
         What::Hook { .. } => format!("sbx hook install --client {} --agent A", entry.client),
-        What::Server(name) => {
-            format!("sbx mcp install --client {} --name {name} --agent A -- SERVER", entry.client)
+        What::Server { name, whose } => {
+            let client = whose.options(entry.client);
+            format!("sbx mcp install --client {client} --name {name} --agent A -- SERVER")
         }
     };
     if !path.is_absolute() {

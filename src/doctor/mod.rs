@@ -13,7 +13,7 @@ mod record;
 mod tools;
 mod trial;
 
-pub use clients::{Registered, What, clients};
+pub use clients::{Registered, What, Whose, clients};
 pub use files::{files, fix};
 pub use finding::{Finding, Level};
 pub use host::{BwrapFacts, HostFacts};

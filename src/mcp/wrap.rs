@@ -238,74 +238,59 @@ fn see_out(mut child: Child, heard: &Receiver<Heard>) -> Result<Outcome, Platfor
 /// From the client to the server, until the client has no more to say.
 fn inward(gate: &Gate, out: &Out, mut server: File, most: usize) {
     let mut reader = LineReader::new(Patient(io::stdin()), most);
-    let mut buffer = Vec::new();
     loop {
         let passage = match reader.next_line() {
-            Ok(Some(Line::Whole(line))) => {
-                let passage = gate.from_client(line);
-                if passage == Passage::AsIs {
-                    buffer.clear();
-                    buffer.extend_from_slice(line);
-                    buffer.push(b'\n');
-                }
-                passage
-            }
+            Ok(Some(Line::Whole(line))) => gate.from_client(line),
             Ok(Some(Line::TooLong { head, .. })) => gate.refuse_from_client(&Fault::TooLong(most), head),
             Ok(Some(Line::Unfinished(rest))) => gate.refuse_from_client(&Fault::Unfinished, rest),
             Ok(None) | Err(_) => return,
         };
         let done = match passage {
-            Passage::AsIs => write_whole(&mut server, &buffer),
+            Passage::AsIs => write_whole(&mut server, reader.last_with_end()),
             Passage::Instead(line) => write_whole(&mut server, line.as_bytes()),
             Passage::Back(line) => out.write(line.as_bytes()),
             Passage::Dropped => Ok(()),
         };
         // A server that is gone is noticed by its silence; what the client still says is not lost on the gate.
         let _ = done;
+        gate.finish_record();
     }
 }
 
 /// From the server to the client, until the server is silent.
 fn outward(gate: &Gate, out: &Out, server: File, most: usize, tell: &Sender<Heard>) {
     let mut reader = LineReader::new(server, most);
-    let mut buffer = Vec::new();
     let mut client_there = true;
     loop {
         let passage = match reader.next_line() {
-            Ok(Some(Line::Whole(line))) => {
-                let passage = gate.from_server(line);
-                if passage == Passage::AsIs {
-                    buffer.clear();
-                    buffer.extend_from_slice(line);
-                    buffer.push(b'\n');
-                }
-                passage
-            }
+            Ok(Some(Line::Whole(line))) => gate.from_server(line),
             Ok(Some(Line::TooLong { head, tail })) => {
                 gate.refuse_from_server(&Fault::TooLong(most), head, tail)
             }
             Ok(Some(Line::Unfinished(rest))) => gate.refuse_from_server(&Fault::Unfinished, rest, &[]),
             Ok(None) | Err(_) => return,
         };
-        if !client_there {
-            // Read on: a server whose output nobody takes dies noisily in the middle of its own end.
-            continue;
+        // Without a client it is read on: a server whose output nobody takes dies noisily in the middle of its own end.
+        if client_there {
+            let done = match passage {
+                Passage::AsIs => out.write(reader.last_with_end()),
+                Passage::Instead(line) | Passage::Back(line) => out.write(line.as_bytes()),
+                Passage::Dropped => Ok(()),
+            };
+            client_there = done.is_ok();
+            if !client_there {
+                let _ = tell.send(Heard::ClientGone);
+            }
         }
-        let done = match passage {
-            Passage::AsIs => out.write(&buffer),
-            Passage::Instead(line) | Passage::Back(line) => out.write(line.as_bytes()),
-            Passage::Dropped => Ok(()),
-        };
-        client_there = done.is_ok();
-        if !client_there {
-            let _ = tell.send(Heard::ClientGone);
-        }
+        gate.settle_many();
     }
 }
 
 fn keep_watching(mut watch: Watch, gate: &Gate, out: &Out, teller: &dyn Teller) {
     loop {
         thread::sleep(PAUSE);
+        // A server that takes nothing must not hold up whoever else writes to the log.
+        gate.finish_record();
         gate.settle_old();
         if watch.look(gate, teller) {
             for line in gate.list_changed() {

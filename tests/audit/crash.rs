@@ -29,13 +29,17 @@ fn writer() {
     let mut settings = sbx::manifest::AuditSettings::default();
     settings.max_size = 4 << 20;
     let log = sbx::audit::Log::new(parts[0].as_ref(), parts[1], settings);
-    // Every other writer keeps the files open in between.
-    if parts[1].ends_with(['1', '3', '5', '7', '9', 'd']) {
+    // Every other writer keeps the files open in between, and leaves the head for later.
+    let stays = parts[1].ends_with(['1', '3', '5', '7', '9', 'd']);
+    if stays {
         log.stay_open();
     }
     for number in 0..events {
         let body = json!({ "number": number, "text": "x".repeat(size) });
-        log.record(Event::new("launch", parts[1], body)).expect("recorded");
+        let event = Event::new("launch", parts[1], body);
+        let kept =
+            if stays { log.record_first(event).and_then(|()| log.finish()) } else { log.record(event) };
+        kept.expect("recorded");
     }
 }
 
@@ -131,6 +135,50 @@ fn a_line_that_the_head_does_not_tell_of_is_taken_over() {
     add(&state.log(), 5);
     assert_eq!((state.codes(), state.notes()), (vec![], vec![]));
     assert_eq!(state.verdict().lines, 5);
+}
+
+#[test]
+fn what_is_recorded_first_is_there_before_the_head_tells_of_it_and_others_wait() {
+    let state = State::with(1);
+    let log = state.log();
+    log.stay_open();
+    add(&log, 2);
+    let head = || std::fs::read(state.head()).unwrap();
+    let before = head();
+    let first =
+        |number: u64| log.record_first(Event::new("launch", "a", json!({ "number": number }))).unwrap();
+    first(3);
+    assert!(state.text().contains("\"number\":3") && head() == before);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| add(&state.log(), 4));
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!other.is_finished() && state.lines().len() == 3, "it is not the other's turn");
+        log.finish().unwrap();
+    });
+    // Whatever this process does next, it pays what it owes first; at its end at the latest.
+    first(5);
+    first(6);
+    add(&log, 7);
+    first(8);
+    drop(log);
+    add(&state.log(), 9);
+    assert_eq!((state.codes(), state.notes(), state.verdict().lines), (vec![], vec![], 9));
+}
+
+#[test]
+fn a_head_that_is_owed_and_lost_is_made_up_for() {
+    let state = State::with(1);
+    let log = state.log();
+    log.stay_open();
+    add(&log, 2);
+    let head = std::fs::read(state.head()).unwrap();
+    log.record_first(Event::new("launch", "a", json!({ "number": 3 }))).unwrap();
+    log.finish().unwrap();
+    // As if the writer had been killed before it paid.
+    std::fs::write(state.head(), head).unwrap();
+    assert_eq!((state.codes(), state.notes()), (vec![], vec!["ahead"]));
+    add(&log, 4);
+    assert_eq!((state.codes(), state.notes(), state.verdict().lines), (vec![], vec![], 4));
 }
 
 #[test]

@@ -61,6 +61,28 @@ fn check_records_only_when_asked() {
     env.sbx(&["check", "--agent", "scout", "--audit", "fs.write", "x"]);
     let decisions: Vec<Value> = events(&env).iter().map(|event| event["body"]["decision"].clone()).collect();
     assert_eq!(decisions, ["allow", "deny"]);
+    env.sbx(&["why", "--agent", "scout", "fs.write", "x"]);
+    env.sbx(&["why", "--agent", "scout", "--audit", "fs.write", "x"]);
+    assert_eq!(kinds(&env), ["decision"; 3]);
+}
+
+#[test]
+fn a_batch_gives_no_answer_that_is_not_recorded() {
+    let env = TestEnv::new();
+    let line = |path: &str| format!("{{\"cap\": \"fs.read\", \"path\": \"{path}\"}}\n");
+    let questions = [line("a"), line("/etc/b"), "nonsense\n".to_owned()].concat().repeat(50);
+    let batch = ["check", "--agent", "scout", "--batch", "--audit"];
+    let shown = env.sbx_with_input(&batch, questions.as_bytes());
+    let counts = |word: &str| shown.matches(&format!("\"decision\":\"{word}\"")).count();
+    assert_eq!((counts("allow"), counts("deny"), counts("error")), (50, 50, 50), "{shown}");
+    let decisions: Vec<Value> = events(&env).iter().map(|event| event["body"]["decision"].clone()).collect();
+    assert_eq!(decisions, ["allow", "deny"].repeat(50), "in the order of the questions");
+    // A log that cannot be written: nothing is answered.
+    let log = env.home().join(".local/state/sbx/audit.jsonl");
+    std::fs::remove_file(&log).unwrap();
+    std::fs::create_dir(&log).unwrap();
+    let shown = env.sbx_with_input(&batch, line("a").as_bytes());
+    assert!(!shown.contains("decision") && shown.contains("cannot write to the audit log"), "{shown}");
 }
 
 #[test]

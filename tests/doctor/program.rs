@@ -297,6 +297,36 @@ fn what_clients_are_told_of_sbx_is_examined() {
 }
 
 #[test]
+fn servers_of_projects_are_examined_with_the_line_that_fences_them() {
+    let env = TestEnv::new();
+    let (project, gone) = (env.project(), env.home().join("gone"));
+    let (project, gone) = (project.display(), gone.display());
+    let server =
+        |name: &str| format!(r#"{{"mcpServers": {{"{name}": {{"command": "npx", "args": ["-y", "x"]}}}}}}"#);
+    let (local, lost) = (server("local"), server("lost"));
+    env.write("home/.claude.json", format!(r#"{{"projects": {{"{project}": {local}, "{gone}": {lost}}}}}"#));
+    env.write("project/.mcp.json", server("shared"));
+    let report = doctor(&env, &[]);
+    let unfenced: Vec<(&str, &str)> = report["findings"]
+        .as_array()
+        .expect("findings")
+        .iter()
+        .filter(|finding| finding["code"] == "server-unfenced")
+        .map(|finding| {
+            (finding["message"].as_str().unwrap_or_default(), finding["fix"][0].as_str().unwrap_or_default())
+        })
+        .collect();
+    assert_eq!(unfenced.len(), 2, "{report:#}");
+    assert!(unfenced[0].0.contains(&format!("for {project}) starts the server local ")), "{unfenced:?}");
+    assert_eq!(unfenced[0].1, "sbx mcp install --client claude-code --wrap-existing --name local --agent A");
+    assert!(unfenced[1].0.ends_with(".mcp.json) starts the server shared without a fence"), "{unfenced:?}");
+    assert_eq!(
+        unfenced[1].1,
+        "sbx mcp install --client claude-code --project --wrap-existing --name shared --agent A"
+    );
+}
+
+#[test]
 fn tools_servers_and_the_configuration_are_looked_at() {
     let env = TestEnv::new();
     let config =

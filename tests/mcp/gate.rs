@@ -300,6 +300,27 @@ fn what_was_refused_meanwhile_is_on_the_result() {
 }
 
 #[test]
+fn a_call_that_cannot_be_recorded_does_not_reach_the_server() {
+    /// A log on a full disk.
+    #[derive(Debug)]
+    struct Full;
+    impl Sink for Full {
+        fn record(&self, _event: Event) -> std::io::Result<()> {
+            Err(std::io::ErrorKind::StorageFull.into())
+        }
+    }
+    let gate = Gate::new(rules(LIST), "server", Arc::new(Full), Arc::new(Kept::default()));
+    // The same identifier each time: what was turned back is not under way.
+    for _ in 0..2 {
+        let passage = gate.from_client(call(4, "read", &json!({ "path": "/w/a" })).as_bytes());
+        assert!(
+            matches!(&passage, Passage::Back(line) if line.contains("cannot be recorded")),
+            "{passage:?}"
+        );
+    }
+}
+
+#[test]
 fn no_call_is_judged_by_half_of_two_rules() {
     // Each of the two denies the call: one does not list the tool, the other has not pinned it.
     let file = std::env::temp_dir().join("sbx-never-written.json");

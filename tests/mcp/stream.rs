@@ -127,6 +127,33 @@ fn neither_side_waits_for_the_other() {
 }
 
 #[test]
+fn a_server_that_reads_nothing_does_not_hold_up_the_log() {
+    let env = world(ECHO);
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.hello();
+    let call = |id: u64, arguments: Value| {
+        let params = json!({ "name": "echo", "arguments": arguments });
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string()
+    };
+    talk.send(&call(1, json!({ "sleep": 600 })));
+    // More than fits into a pipe: one of these is recorded and cannot be handed over.
+    let text = "x".repeat(16 << 10);
+    (2..10).for_each(|id| talk.send(&call(id, json!({ "text": text }))));
+    let log = env.home().join(".local/state/sbx/audit.jsonl");
+    let begun = Instant::now();
+    while std::fs::read_to_string(&log).unwrap_or_default().matches("\"decision\":\"allow\"").count() < 5 {
+        assert!(begun.elapsed() < SOON, "the calls are not recorded");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for _ in 0..3 {
+        let done =
+            env.sbx_command(&["check", "--agent", "tester", "--audit", "fs.read", "server.py"]).output();
+        let done = done.expect("sbx runs");
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+}
+
+#[test]
 fn noise_on_the_servers_output_is_not_passed_on() {
     let env = world(ECHO);
     let mut talk = Talk::wrap(&env, &[]);

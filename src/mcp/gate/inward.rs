@@ -152,7 +152,7 @@ impl Gate {
         if let Err(back) = self.begin(id, kind) {
             return Ok(back);
         }
-        if let Err(error) = self.record(event("allow", action)) {
+        if let Err(error) = self.record_first(event("allow", action)) {
             locked(&self.flight).end(id);
             return Ok(unrecorded(id, &error));
         }

@@ -133,21 +133,29 @@ impl Gate {
         event
     }
 
-    /// Keeps what is about to happen.
+    /// Keeps what has happened, or is not going to.
     fn record(&self, body: Value) -> std::io::Result<()> {
         self.audit.record(self.event(body))
     }
 
-    /// The end of a call: it was recorded before it was made, so that its end may wait.
-    fn record_end(&self, end: Ended) {
-        let waiting = {
-            let mut ended = locked(&self.ended);
-            ended.push(end);
-            ended.len()
-        };
+    /// Keeps what is about to happen; the rest of keeping it waits until it is on its way.
+    fn record_first(&self, body: Value) -> std::io::Result<()> {
+        self.audit.record_first(self.event(body))
+    }
+
+    /// Does the rest of keeping what is on its way now.
+    pub(super) fn finish_record(&self) {
+        if let Err(error) = self.audit.finish() {
+            self.teller.tell(&format!("cannot finish the record of a call: {error}"));
+        }
+    }
+
+    /// Keeps ends of calls when there are many: they were recorded before they were made, so that this may wait.
+    pub(super) fn settle_many(&self) {
+        let waiting = locked(&self.ended).len();
         if waiting >= MOST_ENDED {
             self.settle();
-        } else if waiting.is_multiple_of(MANY_ENDED) {
+        } else if waiting > 0 && waiting.is_multiple_of(MANY_ENDED) {
             self.settle_old();
         }
     }

@@ -96,7 +96,7 @@ impl Gate {
                     None => Passage::AsIs,
                 };
                 let (id, took) = (id.spelled().to_owned(), request.since.elapsed());
-                self.record_end(Ended { id, tool, at: Instant::now(), took, is_error, refused });
+                locked(&self.ended).push(Ended { id, tool, at: Instant::now(), took, is_error, refused });
                 passage
             }
         }

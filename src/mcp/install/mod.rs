@@ -117,12 +117,29 @@ pub fn install(text: &str, shape: Shape<'_>, change: &Change) -> Result<Installe
     Ok(Installed { text, entries: told })
 }
 
-/// Every server of a client's list.
+/// A server of a client's list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Listed {
+    /// What the client calls it.
+    pub name: String,
+    /// The project it is for, when the file has a list of its own for that.
+    pub project: Option<String>,
+    /// What is said of it.
+    pub entry: Value,
+}
+
+/// Every server of a client's list, and of those for single projects.
 ///
 /// # Errors
 /// A sentence about what is wrong with the file.
-pub fn listed(text: &str, shape: Shape<'_>) -> Result<Map<String, Value>, String> {
-    File::open(text, shape)?.servers()
+pub fn listed(text: &str, shape: Shape<'_>) -> Result<Vec<Listed>, String> {
+    let mut file = File::open(text, shape)?;
+    let mut all = file.listed(None)?;
+    for project in file.projects(shape)? {
+        file = file.of_project(&project);
+        all.extend(file.listed(Some(&project))?);
+    }
+    Ok(all)
 }
 
 /// The keys of an entry that runs a server behind sbx.
@@ -203,6 +220,11 @@ impl<'s> File<'s> {
             }
             Self::Toml { document, key } => toml::servers(document, key),
         }
+    }
+
+    fn listed(&self, project: Option<&String>) -> Result<Vec<Listed>, String> {
+        let servers = self.servers()?.into_iter();
+        Ok(servers.map(|(name, entry)| Listed { name, project: project.cloned(), entry }).collect())
     }
 
     /// The projects that have a list of their own.
@@ -356,9 +378,21 @@ mod tests {
         let old = r#"{"mcpServers": {"fs": {"command": "/gone/sbx", "args": ["mcp", "wrap", "--agent", "old", "--allowlist", "a.yml", "--", "npx", "--agent", "x"]}}}"#;
         let done = install(old, JSON, &wrap()).unwrap();
         assert_eq!(done.entries, [("fs".to_owned(), Outcome::Changed)]);
-        let server = &listed(&done.text, JSON).unwrap()["fs"];
+        let server = &listed(&done.text, JSON).unwrap()[0].entry;
         let words = ["mcp", "wrap", "--agent", "scout", "--allowlist", "a.yml", "--", "npx", "--agent", "x"];
         assert_eq!((&server["command"], &server["args"]), (&json!("/usr/bin/sbx"), &json!(words)));
+    }
+
+    #[test]
+    fn servers_of_single_projects_are_listed_with_them() {
+        let text = "{\"mcpServers\": {\"a\": {}}, \"projects\": {\"/w/a\": {\"mcpServers\": {\"b\": {}}}, \"/w/b\": {}}}";
+        let names = |shape| {
+            let all = listed(text, shape).unwrap().into_iter();
+            all.map(|server| (server.name, server.project)).collect::<Vec<_>>()
+        };
+        let (users, local) = (("a".to_owned(), None), ("b".to_owned(), Some("/w/a".to_owned())));
+        assert_eq!(names(JSON), [users.clone(), local]);
+        assert_eq!(names(Shape { local: false, ..JSON }), [users]);
     }
 
     #[test]

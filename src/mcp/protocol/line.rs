@@ -4,6 +4,7 @@
 //! Invariant: bytes after the last line end are never handed out as a line.
 
 use std::io::{self, Read};
+use std::ops::Range;
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
@@ -39,12 +40,14 @@ pub struct LineReader<R> {
     /// Up to where there is no line end.
     searched: usize,
     filled: usize,
+    /// Where the line stands, with its end, that was handed out last.
+    last: Range<usize>,
 }
 
 impl<R: Read> LineReader<R> {
     /// Reads lines of up to `most` bytes from `source`.
     pub fn new(source: R, most: usize) -> Self {
-        Self { source, most, buffer: vec![0; CHUNK], start: 0, searched: 0, filled: 0 }
+        Self { source, most, buffer: vec![0; CHUNK], start: 0, searched: 0, filled: 0, last: 0..0 }
     }
 
     /// The longest line that is taken.
@@ -59,6 +62,12 @@ impl<R: Read> LineReader<R> {
         self.buffer[self.start..self.filled].contains(&b'\n')
     }
 
+    /// The whole line that was handed out last, with its end.
+    #[must_use]
+    pub fn last_with_end(&self) -> &[u8] {
+        &self.buffer[self.last.clone()]
+    }
+
     /// The next line; none at the end.
     ///
     /// # Errors
@@ -70,9 +79,11 @@ impl<R: Read> LineReader<R> {
                 let (from, to) = (self.start, self.searched + length);
                 self.start = to + 1;
                 self.searched = self.start;
+                self.last = from..self.start;
                 return Ok(Some(Line::Whole(&self.buffer[from..to])));
             }
             self.searched = self.filled;
+            self.last = 0..0;
             if self.filled - self.start > self.most {
                 return self.pass_long_line().map(Some);
             }
