@@ -351,7 +351,7 @@ fn a_broken_configuration_is_refused_with_the_place() {
         1 | sandbx: ~/work
           | ^^^^^^
           = did you mean `sandbox`?
-          = help: `config` takes sandbox, records, backend, accept_degraded, limits, audit, proxy
+          = help: `config` takes sandbox, records, backend, accept_degraded, limits, audit, proxy, builtin_tools
         [exit 2]
     "#]]
     .assert_eq(&env.sbx(&["agents", "show", "scout"]));
