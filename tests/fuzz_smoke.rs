@@ -8,7 +8,7 @@
 #[expect(unreachable_pub, reason = "it is a library of its own as well")]
 mod bodies;
 
-use sbx::profile::{BUILTIN_AGENTS, FILES};
+use sbx::profile::{BUILTIN_AGENTS, BUILTIN_TOOLS, FILES};
 use serde_json::Value;
 use std::panic::catch_unwind;
 
@@ -239,7 +239,7 @@ fn vector_texts() -> Vec<String> {
 }
 
 fn seeds() -> Vec<Vec<u8>> {
-    let shipped = BUILTIN_AGENTS.iter().chain(FILES).map(|(_, text)| (*text).to_owned());
+    let shipped = BUILTIN_AGENTS.iter().chain(BUILTIN_TOOLS).chain(FILES).map(|(_, text)| (*text).to_owned());
     let shell = [include_str!("risk/dangerous.txt"), include_str!("risk/harmless.txt")];
     let lines = shell.iter().flat_map(|text| text.lines()).step_by(9).map(|line| line.replace("\\n", "\n"));
     let calls = [

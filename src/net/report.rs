@@ -278,6 +278,7 @@ fn milliseconds(took: Duration) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     #[derive(Debug, Default)]
     struct Seen(Mutex<Vec<Event>>);
@@ -293,9 +294,13 @@ mod tests {
     fn a_flood_is_counted_and_hides_nothing_else() {
         let sink = Arc::new(Seen::default());
         let report = Report::new("a", sink.clone());
-        for number in 0..50_000 {
+        let begun = Instant::now();
+        for number in 0..10_000 {
             report.name(&format!("n{number}.example"), "A", Asked::Denied("prohibited"), Duration::ZERO);
         }
+        // On a slow machine more of them are within what is kept of a second.
+        let most = u64::from(bounds::EVENTS_AT_ONCE)
+            + u64::from(bounds::EVENTS_PER_SECOND) * (begun.elapsed().as_secs() + 1);
         let target = Target::parse("a.example:443").unwrap();
         report.request(&target, ("GET", "/x?y"), (Some(200), ANSWERED), Passed::default());
         report.malformed("connection", Some(&target), "odd");
@@ -305,10 +310,10 @@ mod tests {
         assert_eq!((request.kind, &request.body["path"]), ("request", &json!("/x")));
         assert_eq!((odd.kind, &odd.body["malformed"]), ("connection", &json!("odd")));
         let named = events.len() - 3;
-        assert!(named < 2 * bounds::EVENTS_AT_ONCE as usize, "{named}");
+        assert!(named as u64 <= most, "{named} of {most}");
         let before =
             events.iter().filter_map(|event| event.body.get("left_out_before")?.as_u64()).sum::<u64>();
-        assert_eq!(left_out.body["left_out"].as_u64().unwrap() + before + named as u64, 50_000);
+        assert_eq!(left_out.body["left_out"].as_u64().unwrap() + before + named as u64, 10_000);
     }
 
     #[test]

@@ -22,8 +22,8 @@ fn definition(name: &str, command: &str) -> String {
 /// The row of a tool in what `list` answers.
 fn row(env: &TestEnv, agent: &str, name: &str) -> Value {
     let rows = env.json(&["--json", "tools", "list", "-a", agent]);
-    let rows = rows.as_array().expect("a list").iter();
-    rows.filter(|row| row["name"] == name).cloned().next().unwrap_or_default()
+    let mut rows = rows.as_array().expect("a list").iter();
+    rows.find(|row| row["name"] == name).cloned().unwrap_or_default()
 }
 
 #[test]
