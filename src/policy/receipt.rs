@@ -4,7 +4,6 @@ use super::grant::{Grant, PlacedScope};
 use super::resolve::Policy;
 use crate::capability::{Scope, ScopeKey, ScopeValue, Spec};
 use sha2::{Digest, Sha256};
-use std::fmt::Write;
 
 /// Effective authority, one canonical line a grant: written roots replaced by what they came to.
 #[must_use]
@@ -63,8 +62,7 @@ pub fn fingerprint(policy: &Policy) -> String {
         hash.update(line.as_bytes());
     }
     let mut text = String::from("sha256:");
-    for byte in hash.finalize() {
-        let _ = write!(text, "{byte:02x}");
-    }
+    let digits = hash.finalize().into_iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    text.extend(digits.filter_map(|digit| char::from_digit(digit.into(), 16)));
     text
 }

@@ -75,15 +75,20 @@ impl SecretRules {
     /// The program of that name, when some of its options have secrets.
     #[must_use]
     pub fn program(&self, name: &str) -> Option<&'static str> {
-        let named = |row: &&&str| row.as_bytes().get(name.len()) == Some(&b' ') && row.starts_with(name);
+        // Looked at for every word of every command: most rows differ in the first letter already.
+        let begins = name.bytes().next()?;
+        let named = |row: &&&str| {
+            let bytes = row.as_bytes();
+            bytes.first() == Some(&begins) && bytes.get(name.len()) == Some(&b' ') && row.starts_with(name)
+        };
         OPTIONS.iter().find(named).map(|row| &row[..name.len()])
     }
 
     /// How a text begins, when that is how credentials do.
     #[must_use]
     pub fn prefix(&self, text: &str) -> Option<&'static str> {
-        let begins = text.bytes().next().is_some_and(|byte| BEGINS[usize::from(byte)]);
-        if begins { self.prefixes().find(|prefix| text.starts_with(prefix)) } else { None }
+        let begins = text.bytes().next().filter(|byte| BEGINS[usize::from(*byte)])?;
+        self.prefixes().find(|prefix| prefix.as_bytes().first() == Some(&begins) && text.starts_with(prefix))
     }
 
     /// Whether a word is followed by a credential.
