@@ -4,16 +4,26 @@
 mod attacks;
 #[path = "fence/bench.rs"]
 mod bench;
+#[path = "fence/faults.rs"]
+mod faults;
 #[path = "fence/handed.rs"]
 mod handed;
+#[path = "fence/ladder.rs"]
+mod ladder;
 #[path = "fence/led.rs"]
 mod led;
+#[path = "fence/letters.rs"]
+mod letters;
 #[path = "fence/limits.rs"]
 mod limits;
+#[path = "fence/mounted.rs"]
+mod mounted;
 #[path = "fence/own.rs"]
 mod own;
 #[path = "fence/terminal.rs"]
 mod terminal;
+#[path = "fence/together.rs"]
+mod together;
 #[path = "fence/told.rs"]
 mod told;
 

@@ -7,6 +7,9 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+use crate::path::within;
 
 /// The longest name that is compared without being copied.
 const ROOM: usize = 64;
@@ -58,18 +61,42 @@ pub fn folded(name: &OsStr) -> Cow<'_, OsStr> {
     Cow::Owned(std::ffi::OsString::from_vec(bytes))
 }
 
-fn each(name: &[u8], mut take: impl FnMut(u8)) {
-    for chunk in name.utf8_chunks() {
-        for letter in chunk.valid().chars().filter(|letter| !is_ignored(*letter)) {
-            match letter {
-                // The only two that are not ASCII and fold to it.
-                '\u{17f}' => take(b's'),
-                '\u{212a}' => take(b'k'),
-                letter => letter.to_ascii_lowercase().encode_utf8(&mut [0; 4]).bytes().for_each(&mut take),
-            }
-        }
-        chunk.invalid().iter().copied().for_each(&mut take);
+/// Whether `path` is `root` or lies below it, whatever the letters.
+#[must_use]
+pub fn within_folded(path: &Path, root: &Path) -> bool {
+    let plain = |path: &Path| is_folded(path.as_os_str().as_bytes());
+    if within(path, root) || plain(path) && plain(root) {
+        return within(path, root);
     }
+    let mut parts = path.components();
+    let bytes = |part: std::path::Component<'_>, wanted: std::path::Component<'_>| {
+        spelling(part.as_os_str().as_bytes()).eq(spelling(wanted.as_os_str().as_bytes()))
+    };
+    root.components().all(|wanted| parts.next().is_some_and(|part| bytes(part, wanted)))
+}
+
+fn each(name: &[u8], take: impl FnMut(u8)) {
+    spelling(name).for_each(take);
+}
+
+/// The bytes of a name in its one spelling.
+fn spelling(name: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    name.utf8_chunks().flat_map(|chunk| {
+        let letters = chunk.valid().chars().filter(|letter| !is_ignored(*letter)).flat_map(plain);
+        letters.chain(chunk.invalid().iter().copied())
+    })
+}
+
+fn plain(letter: char) -> impl Iterator<Item = u8> {
+    let letter = match letter {
+        // The only two that are not ASCII and fold to it.
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        letter => letter.to_ascii_lowercase(),
+    };
+    let mut bytes = [0; 4];
+    letter.encode_utf8(&mut bytes);
+    bytes.into_iter().take(letter.len_utf8())
 }
 
 /// Whether a letter is none to a file system that folds by Unicode's rules.
@@ -97,5 +124,14 @@ mod tests {
         assert_eq!(folded(OsStr::from_bytes(b"A\xff")), OsStr::from_bytes(b"a\xff"));
         assert!(matches!(folded(OsStr::new(".envrc")), Cow::Borrowed(_)));
         assert!(Folded::of(&[b'A'; 300]).is_none());
+    }
+
+    #[test]
+    fn a_place_is_found_in_any_letters() {
+        let within = |path: &str, root: &str| within_folded(Path::new(path), Path::new(root));
+        assert!(within("/w/Notes.YML", "/w/notes.yml") && within("/W/sub/x", "/w/Sub"));
+        assert!(within("/w/n\u{200d}otes.yml", "/w/notes.yml") && within("/w/\u{c9}", "/w/\u{c9}"));
+        assert!(!within("/w/Notes.ym", "/w/notes.yml") && !within("/w/notes.yml.X", "/w/notes.yml"));
+        assert!(!within("/W", "/w/x") && !within("/w/\u{e9}", "/w/\u{c9}"));
     }
 }

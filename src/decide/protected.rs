@@ -3,6 +3,7 @@
 use crate::capability::Capability;
 use crate::policy::{Grant, Policy};
 use crate::profile::{Opening, strictest};
+use sbx_platform::fold::within_folded;
 use sbx_platform::path::within;
 use std::path::Path;
 
@@ -29,27 +30,31 @@ pub fn protection<'a>(policy: &Policy, capability: Capability, target: &'a Path)
     })
 }
 
-/// sbx's own configuration and the agent's record: never, whatever is granted.
+const LOG: &str = "sbx's audit log, which is hidden from every agent";
+
+/// sbx's own configuration and the agent's record: never, whatever is granted, and in whatever letters, as the kernel
+/// holds it. Reading is not held so, because no call that reads is watched.
 fn own_files<'a>(policy: &Policy, target: &'a Path) -> Option<Protection<'a>> {
     let never = |why| Protection { path: target, opening: Opening::Never, why };
-    if within(target, &policy.facts().config_dir) {
+    let is = |path: &Path, file: &Path| within_folded(path, file) && within_folded(file, path);
+    let facts = policy.facts();
+    if within_folded(target, &facts.config_dir) {
         Some(never("sbx's configuration, tools and agents"))
-    } else if policy.record().is_some_and(|record| target == record) {
+    } else if policy.record().is_some_and(|record| is(target, record)) {
         Some(never("the agent's own record"))
-    } else if policy.listed_programs().binary_search_by(|listed| listed.as_path().cmp(target)).is_ok() {
+    } else if policy.listed_programs().iter().any(|listed| is(target, listed)) {
         Some(never("a program that the record lists: to change it would be to run another"))
     } else {
-        log(policy, target)
+        within_folded(target, &facts.state_dir).then(|| never(LOG))
     }
 }
 
-/// What every agent did is nothing for an agent to read, let alone to change.
+/// What every agent did is nothing for an agent to read.
 fn log<'a>(policy: &Policy, target: &'a Path) -> Option<Protection<'a>> {
-    let why = "sbx's audit log, which is hidden from every agent";
     within(target, &policy.facts().state_dir).then_some(Protection {
         path: target,
         opening: Opening::Never,
-        why,
+        why: LOG,
     })
 }
 
@@ -73,6 +78,18 @@ mod tests {
         let may = |path| decide(&policy, &Request::path(Capability::FsWrite, path)).is_allowed();
         assert!(may("/w/.vscode/tasks.json"));
         assert!(!may("/w/.vscode/.sbx/agents/evil.md") && !may("/w/.vscode/.bashrc"));
+    }
+
+    #[test]
+    fn own_files_are_kept_in_any_letters() {
+        let held = Spec::parse("fs.write{in=/home/u}").unwrap();
+        let policy = Policy::from_specs("a", &[held], &Facts::new("/home/u")).unwrap();
+        let may = |path| decide(&policy, &Request::path(Capability::FsWrite, path)).is_allowed();
+        assert!(may("/home/u/.config/other") && may("/home/u/Notes"));
+        for path in ["/home/u/.config/sbx/x", "/home/u/.Config/SBX/x", "/home/u/.LOCAL/state/sbx/audit.jsonl"]
+        {
+            assert!(!may(path), "{path}");
+        }
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub struct BwrapFacts {
     pub setuid: bool,
     /// Whether only root can change it.
     pub roots_alone: bool,
+    /// Whether its owner has no number here, as root has none in most user namespaces.
+    pub owner_unknown: bool,
 }
 
 impl HostFacts {
@@ -130,7 +132,11 @@ impl HostFacts {
                 let new = self.version.is_some_and(|version| version >= (5, 13));
                 let found =
                     finding("landlock", Level::Error, format!("Linux {} without Landlock", self.release));
-                if off && new {
+                if self.filtered && new && !off {
+                    let message = "Landlock is refused by the filter of system calls around sbx, as inside another fence of sbx: nothing can be fenced there once more";
+                    finding("landlock", Level::Error, message)
+                        .fix("start it outside; what runs here is held by the fence around it")
+                } else if off && new {
                     let modules = self.modules.as_deref().unwrap_or_default();
                     found.fix(format!("boot with lsm=landlock,{modules} on the kernel's command line"))
                 } else {
@@ -230,6 +236,12 @@ impl HostFacts {
                     )
                     .fix(format!("sudo chmod u-s {path}")),
                 );
+            } else if bwrap.owner_unknown {
+                found.push(finding(
+                    "bwrap-owner",
+                    Level::Note,
+                    format!("{path} belongs to somebody this user namespace does not know and is not used"),
+                ));
             } else if !bwrap.roots_alone {
                 found.push(
                     finding(
@@ -261,6 +273,9 @@ const LANDLOCK: &[(u32, &str, &str)] = &[
     (5, "device control", "6.10"),
     (6, "signals and abstract sockets", "6.12"),
 ];
+
+/// Whom the kernel names as the owner where the real one has no number.
+const NOBODY: u32 = 65_534;
 
 fn finding(code: &'static str, level: Level, message: impl Into<String>) -> Finding {
     Finding::new("host", code, level, message)
@@ -306,5 +321,11 @@ fn bwrap(path: &Path) -> Option<BwrapFacts> {
     let real = fs::canonicalize(path).ok()?;
     let meta = fs::metadata(&real).ok()?;
     let roots_alone = meta.uid() == 0 && meta.mode() & 0o022 == 0;
-    Some(BwrapFacts { path: path.to_path_buf(), setuid: meta.mode() & 0o6000 != 0, roots_alone })
+    let owner_unknown = meta.uid() == NOBODY;
+    Some(BwrapFacts {
+        path: path.to_path_buf(),
+        setuid: meta.mode() & 0o6000 != 0,
+        roots_alone,
+        owner_unknown,
+    })
 }

@@ -1,6 +1,7 @@
 //! A tree of files, a random record over it, and acts near both.
 
 use super::acts::{Act, Verdict};
+use super::more;
 use sbx::policy::{Grant, PlacedScope};
 use sbx::{Config, Decision, Facts, Manifest, Policy, Request, Source, decide};
 use std::fmt::Write as _;
@@ -16,20 +17,20 @@ pub(crate) struct World {
 }
 
 /// A small generator of numbers: the same seed gives the same world.
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    pub(crate) fn roll(&mut self, sides: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap_or(0) % sides
     }
 
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.roll(from.len())]
     }
 }
 
-const DIRS: &[&str] = &[
+pub(crate) const DIRS: &[&str] = &[
     "work",
     "work/lib",
     "work/lib/deep",
@@ -42,7 +43,7 @@ const DIRS: &[&str] = &[
     "far/lib",
     "far/docs",
 ];
-const FILES: &[&str] = &["a.txt", "b.md", "lib.rs"];
+pub(crate) const FILES: &[&str] = &["a.txt", "b.md", "lib.rs"];
 const ROOTS: &[&str] = &["work", "work/lib", "work/docs", "far", "far/lib"];
 const PATHS: &[&str] = &[
     "",
@@ -58,22 +59,50 @@ const PATHS: &[&str] = &[
     ".sbx",
     "a.txt",
     "missing",
+    "**",
+    "l?b/*.rs",
+    "*/b.md",
+    "**/deep/**",
+    "docs/*",
 ];
 const VERBS: &[&str] = &["fs.read", "fs.write", "fs.delete"];
 const ACTS: &[&str] = &["read", "list", "write", "truncate", "create", "mkdir", "delete"];
 
+/// What the acts of a world are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    /// One path each.
+    Paths,
+    /// Moves, links, and what is left of truncating.
+    Ways,
+    /// Programs, where only some are listed.
+    Programs,
+}
+
 impl World {
     pub(crate) fn new(backend: &str, seed: u64) -> Self {
+        Self::about(About::Paths, backend, seed)
+    }
+
+    pub(crate) fn about(about: About, backend: &str, seed: u64) -> Self {
         // Not below /tmp, which is private scratch inside: there a path is another file than outside.
         let base = Path::new("/var/tmp").canonicalize().expect("a directory for large temporary files");
-        let dir = base.join(format!("sbx-agree-{backend}-{}-{seed}", std::process::id()));
+        let dir = base.join(format!("sbx-agree-{about:?}-{backend}-{}-{seed}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
         let mut dice = Dice(seed.wrapping_mul(77) + 5);
         for _ in 0..8 {
             dice.roll(2);
         }
-        let record = record(&dir, &mut dice);
-        let acts = acts(&dir, &mut dice);
+        let mut record = match about {
+            About::Programs => more::listing(&dir, &mut dice),
+            _ => format!("capabilities:\n  - proc.exec: {{in: {}}}\n", dir.join("work").display()),
+        };
+        record += &file_grants(&dir, &mut dice, if about == About::Ways { 6 } else { 1 });
+        let acts = match about {
+            About::Paths => acts(&dir, &mut dice),
+            About::Ways => more::acts(&dir, &mut dice),
+            About::Programs => more::running(&dir, &mut dice),
+        };
         build(&dir, &acts);
         let facts = Facts::new(dir.join("home")).at(dir.join("work"));
         let (manifest, problems) = Manifest::parse(Source::new("agent.yml", record.as_str()), &facts);
@@ -89,6 +118,10 @@ impl World {
     /// Where it stands.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
     }
 
     pub(crate) fn acts(&self) -> &[Act] {
@@ -130,20 +163,21 @@ impl World {
 
     /// Whether some grant covers the act through a directory, rather than one by one or on itself.
     fn is_expressible(&self, act: &Act) -> bool {
-        let makes_or_takes = matches!(act.verb, "create" | "mkdir" | "delete");
+        let makes_or_takes = act.makes_or_takes();
         let through_directory = |base: &Path| {
             let strictly = act.path != base;
             let stands = base.is_dir();
             stands && (strictly || !makes_or_takes)
         };
-        let by_file = |base: &Path| base == act.path && act.exists && !makes_or_takes;
+        // Patterns open files that stand, one by one.
+        let by_file = act.path.is_file() && !makes_or_takes;
         self.policy.held(act.capability()).filter(|grant| grant.allows_path(&act.path)).any(|grant| {
             match &grant.scope {
                 PlacedScope::Fs { paths: None } => grant.root.as_deref().is_some_and(through_directory),
                 PlacedScope::Fs { paths: Some(entries) } => {
                     entries.iter().filter(|entry| entry.matches(&act.path)).any(|entry| {
                         let whole = entry.glob.as_ref().is_none_or(|glob| glob.as_str() == "**");
-                        whole && (through_directory(&entry.base) || by_file(&entry.base))
+                        by_file || whole && through_directory(&entry.base)
                     })
                 }
                 _ => false,
@@ -173,7 +207,7 @@ impl World {
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sbx");
         let mut lines = String::new();
         for act in &self.acts {
-            let _ = writeln!(lines, "{} {}", act.verb, act.path.display());
+            let _ = writeln!(lines, "{}", act.line());
         }
         child.stdin.take().expect("a pipe").write_all(lines.as_bytes()).expect("the acts are read");
         let output = child.wait_with_output().expect("sbx ends");
@@ -210,9 +244,9 @@ fn probe(sbx: &Path) -> PathBuf {
     probe
 }
 
-fn record(dir: &Path, dice: &mut Dice) -> String {
-    let mut text = format!("capabilities:\n  - proc.exec: {{in: {}}}\n", dir.join("work").display());
-    for _ in 0..1 + dice.roll(6) {
+fn file_grants(dir: &Path, dice: &mut Dice, least: usize) -> String {
+    let mut text = String::new();
+    for _ in 0..least + dice.roll(6) {
         let root = dir.join(dice.pick(ROOTS));
         let verb = dice.pick(VERBS);
         let paths = match *dice.pick(PATHS) {
@@ -238,7 +272,7 @@ fn acts(dir: &Path, dice: &mut Dice) -> Vec<Act> {
                 "delete" => (parent.join(format!("victim-{number}.{}", dice.pick(&["md", "txt"]))), true),
                 _ => (parent.join(dice.pick(FILES)), true),
             };
-            Act { verb, path, exists }
+            Act::new(verb, path, exists)
         })
         .collect()
 }
@@ -251,7 +285,19 @@ fn build(dir: &Path, acts: &[Act]) {
             std::fs::write(dir.join(sub).join(file), "x").expect("a file");
         }
     }
-    for act in acts.iter().filter(|act| act.verb == "delete") {
-        std::fs::write(&act.path, "x").expect("a victim");
+    for tool in more::TOOLS {
+        put_program(&dir.join(tool));
+    }
+    acts.iter().for_each(more::prepare);
+}
+
+fn put_program(path: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    if path.ends_with("script") {
+        std::fs::write(path, "#!/bin/sh\ntrue\n").expect("a script");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(path, mode).expect("a mode");
+    } else {
+        std::fs::copy("/usr/bin/true", path).expect("a program");
     }
 }

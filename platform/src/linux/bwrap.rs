@@ -119,12 +119,15 @@ fn options(plan: &Plan) -> io::Result<Options> {
         "--die-with-parent",
         "--as-pid-1",
     ]);
+    // What is mounted on the host later would come into the view, without its attributes. So the stage cuts it off
+    // before anything else, or fails, and gives this up afterwards.
+    all.flag(&["--cap-add", "CAP_SYS_ADMIN"]);
     match &plan.network {
         Network::None => all.flag(&["--unshare-net"]),
         // A network that bubblewrap makes belongs to another user namespace than the one our stage is in. So the
-        // stage makes its own before anything else, or fails, and gives these up afterwards.
+        // stage makes its own as well.
         Network::Gateway(_) => {
-            for needed in ["CAP_SYS_ADMIN", "CAP_NET_ADMIN", "CAP_NET_BIND_SERVICE"] {
+            for needed in ["CAP_NET_ADMIN", "CAP_NET_BIND_SERVICE"] {
                 all.flag(&["--cap-add", needed]);
             }
         }

@@ -14,7 +14,7 @@ use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
 use crate::linux::net::Host;
 use crate::linux::stage::{Stage, Surroundings};
-use crate::linux::sys::{fd, number, process, signal, socket};
+use crate::linux::sys::{fd, mount, number, process, signal, socket};
 use crate::linux::{bwrap, landlock, native, net, spawn};
 use crate::plan::{Network, Plan};
 use crate::report::{Outcome, SetupFailure, Step};
@@ -70,6 +70,15 @@ fn launcher(backend: &str, with_doors: bool, telling: bool) -> ! {
     process::leave(0)
 }
 
+/// Cuts the view off from the host's mount events.
+fn own_mounts() -> Result<(), SetupFailure> {
+    process::new_mounts().and_then(|()| mount::make_private()).map_err(|error| SetupFailure {
+        step: Step::Root,
+        object: String::from("/"),
+        errno: number(&error),
+    })
+}
+
 /// A network in which our stage has the say, where the plan has doors.
 fn own_network(plan: &Plan, line: &OwnedFd) -> Result<Option<OwnedFd>, SetupFailure> {
     if matches!(plan.network, Network::Gateway(_)) {
@@ -101,7 +110,7 @@ fn stage(line: RawFd, plan: RawFd) -> ! {
     let Ok(stage) = Stage::prepare(&plan, surroundings, signal::set_of(&[])) else {
         fail(Step::Stage, libc::EINVAL)
     };
-    let inward = match own_network(&plan, &line) {
+    let inward = match own_mounts().and_then(|()| own_network(&plan, &line)) {
         Ok(inward) => inward,
         Err(failure) => {
             let _ = socket::send(line.as_fd(), &Message::Failed(failure).encode(), None);

@@ -162,16 +162,17 @@ impl Stage {
                 .and_then(|()| terminal::lead(user.as_raw_fd()))
                 .map_err(|error| fail(Step::Terminal, "", &error))?;
         }
-        let cwd = self.cwd.to_string_lossy();
-        // SAFETY: `cwd` is NUL-terminated.
-        check_int(unsafe { libc::chdir(self.cwd.as_ptr()) })
-            .map_err(|error| fail(Step::Directory, &cwd, &error))?;
         if !self.surroundings.namespaces {
             self.brood = Some(Children::of_self().map_err(|error| fail(Step::Lifeline, "", &error))?);
         }
         process::prctl(libc::PR_SET_DUMPABLE, 0)
             .and_then(|_| caps::drop_all())
             .map_err(|error| fail(Step::Privileges, "", &error))?;
+        // Without privileges, as the command: what it could not enter is no place for it to be in.
+        let cwd = self.cwd.to_string_lossy();
+        // SAFETY: `cwd` is NUL-terminated.
+        check_int(unsafe { libc::chdir(self.cwd.as_ptr()) })
+            .map_err(|error| fail(Step::Directory, &cwd, &error))?;
         // What is done on the command's behalf is done by this process, so only the command is refused it.
         let free = self.surroundings.namespaces || self.behalf.is_some();
         let tcp = if free { Tcp::Free } else { Tcp::Refused };

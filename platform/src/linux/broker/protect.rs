@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::reach::{Reach, is_inside_stars, parts_of, reach};
-use crate::fold::folded;
+use crate::fold::{folded, within_folded};
 use crate::linux::sources::writable_bind;
 use crate::linux::sys::fd;
 use crate::path::within;
@@ -172,6 +172,12 @@ impl Protected {
         !(0..parts.len()).any(deep)
     }
 
+    /// Whether `path` lies in a guarded one, or `above` it too: whatever the letters, because some file systems do
+    /// not tell them apart, and not all of those keep what is laid over a name under its other spellings.
+    fn keeps(&self, path: &Path, above: bool) -> bool {
+        self.paths.iter().any(|kept| within_folded(path, kept) || above && within_folded(kept, path))
+    }
+
     /// Whether a directory may be made, or an empty one taken away, at `path`.
     pub(super) fn allows_directory(&self, path: &Path, own: Whose<'_>, change: Change) -> bool {
         let refused = |relation| match relation {
@@ -180,7 +186,7 @@ impl Protected {
             Relation::New(InsideNew::Ending(_) | InsideNew::Anything) => false,
             Relation::Within | Relation::New(InsideNew::Nothing | InsideNew::Settings(_)) => true,
         };
-        !self.paths.iter().any(|kept| path.starts_with(kept))
+        !self.keeps(path, false)
             && !self.names_at(path, own, change).into_iter().any(refused)
             && self.place_allows(path, change)
     }
@@ -199,7 +205,7 @@ impl Protected {
             | Relation::Within
             | Relation::New(InsideNew::Nothing | InsideNew::Settings(_)) => true,
         };
-        !self.paths.iter().any(|kept| path.starts_with(kept) || kept.starts_with(path))
+        !self.keeps(path, true)
             && !self.names_at(path, own, change).into_iter().any(refused)
             && (change == Change::Write || !self.opened.iter().any(|open| leads_to(path, open)))
             && self.place_allows(path, change)
@@ -212,7 +218,7 @@ impl Protected {
             Relation::Within => true,
             Relation::Above | Relation::AboveNew | Relation::New(_) => false,
         };
-        !self.paths.iter().any(|kept| path.starts_with(kept))
+        !self.keeps(path, false)
             && !self.names_at(path, own, Change::Write).into_iter().any(refused)
             && self.place_allows(path, Change::Write)
             && !self.unwritten.iter().any(|place| path.starts_with(place))
@@ -234,7 +240,7 @@ impl Protected {
 
     /// The keys to which the file that is about to be renamed to `path` must keep.
     pub(super) fn settings_at(&self, path: &Path, own: Whose<'_>) -> Option<&[Cow<'static, str>]> {
-        if self.paths.iter().any(|kept| path.starts_with(kept) || kept.starts_with(path)) {
+        if self.keeps(path, true) {
             return None;
         }
         match self.names_at(path, own, Change::Make)[..] {

@@ -46,9 +46,10 @@ pub(crate) fn clone_tree(start: BorrowedFd<'_>, path: &CStr) -> io::Result<Owned
     fd::own(check(raw)?)
 }
 
-/// Sets attributes on the mount at `tree`, and below it too when `recursive`.
+/// Sets attributes on the mount at `tree`, and below it too when `recursive`. Either way it is cut off from the
+/// host's mount events: what is mounted there later would come without these attributes.
 pub(crate) fn set_attributes(tree: BorrowedFd<'_>, set: u64, recursive: bool) -> io::Result<()> {
-    let attr = MountAttr { set, clear: 0, propagation: 0, userns: 0 };
+    let attr = MountAttr { set, clear: 0, propagation: libc::MS_PRIVATE, userns: 0 };
     let depth = if recursive { AT_RECURSIVE } else { 0 };
     let flags = depth | libc::AT_EMPTY_PATH as c_uint;
     // SAFETY: `attr` outlives the call and its size is passed along; the path is the empty string.

@@ -157,6 +157,12 @@ pub(crate) fn new_network() -> io::Result<()> {
     check_int(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
 }
 
+/// Moves this process into a mount namespace of its own, with the same mounts.
+pub(crate) fn new_mounts() -> io::Result<()> {
+    // SAFETY: a plain integer; only this process is concerned.
+    check_int(unsafe { libc::unshare(libc::CLONE_NEWNS) }).map(drop)
+}
+
 /// Effective user and group number.
 pub(crate) fn ids() -> (u32, u32) {
     // SAFETY: takes nothing and cannot fail.

@@ -1,0 +1,135 @@
+//! What goes wrong around a launch: a clear error, nothing half-fenced, and nothing left.
+
+use crate::attacks::BACKENDS;
+use crate::bench::Bench;
+
+fn is_root(bench: &Bench) -> bool {
+    bench.shell_line("id -u").stdout.trim() == "0"
+}
+
+#[test]
+fn a_root_that_cannot_be_entered_is_said_so_and_nothing_runs() {
+    let bench = Bench::new("shut");
+    let shut = bench.subdir("shut");
+    bench.record_at(&format!("capabilities:\n  - proc.exec: {{in: {shut}}}\n  - fs.read: {{in: {shut}}}\n"));
+    // Root can enter everything: a user of its own cannot.
+    let user = if is_root(&bench) {
+        bench.shell_line("chmod -R a+rwX .. && chown 64999 shut");
+        "setpriv --reuid=64999 --clear-groups "
+    } else {
+        ""
+    };
+    for (backend, accepted) in BACKENDS {
+        let run = bench.shell_line(&format!(
+            "chmod 0 shut; {user} SBX exec --agent agent.yml --in {shut} --backend {backend} {accepted} -- echo ran"
+        ));
+        assert_eq!((run.status, run.stdout.as_str()), (125, ""), "{backend}: {}", run.stderr);
+        let said = format!("cannot enter the directory {shut}: Permission denied");
+        assert!(run.stderr.contains(&said), "{backend}: {}", run.stderr);
+    }
+    bench.shell_line("chmod 755 shut");
+}
+
+#[test]
+fn a_place_that_cannot_be_read_opens_nothing_and_the_rest_works() {
+    let bench = Bench::new("unread");
+    let root = bench.subdir("");
+    let root = root.trim_end_matches('/');
+    bench.subdir("shut");
+    bench.write("shut/secret", "secret\n");
+    bench.record_at(&format!(
+        "capabilities:\n  - proc.exec: {{in: {root}}}\n  - fs.read: {{in: {root}/shut}}\n  - fs.write: {{in: {root}, paths: [\"shut/*\", out]}}\n"
+    ));
+    bench.write("out", "");
+    let user = if is_root(&bench) {
+        bench.shell_line("chmod -R a+rwX .. && chown 64999 shut");
+        "setpriv --reuid=64999 --clear-groups "
+    } else {
+        ""
+    };
+    for (backend, accepted) in BACKENDS {
+        let run = bench.shell_line(&format!(
+            "chmod 0 shut; {user} SBX exec --agent agent.yml --backend {backend} {accepted} -- \
+             sh -c 'cat shut/secret; ls shut; echo {backend} > out; echo fine'; chmod 755 shut; cat out"
+        ));
+        assert_eq!(run.stdout, format!("fine\n{backend}\n"), "{backend}: {}", run.stderr);
+    }
+}
+
+/// Groups of these launches that are still there.
+fn groups(bench: &Bench) -> String {
+    bench.shell_line("find /sys/fs/cgroup -maxdepth 6 -type d -name \"sbx-$(cat pid)\" 2>/dev/null").stdout
+}
+
+#[test]
+fn where_no_control_group_can_be_made_a_limit_is_refused_by_name() {
+    let bench = Bench::new("groupless");
+    let launch =
+        "sh -c 'echo $$ > pid; exec SBX exec --agent agent.yml --status-fd 3 REST -- echo ran 3>status'";
+    // Every hierarchy read-only, or one of them: making the group fails as the kernel says.
+    let closing = |kind: &str| {
+        format!(
+            "for at in $(awk '$3 ~ /^cgroup/ && $2 ~ /{kind}/ {{ print $2 }}' /proc/mounts); do mount -o remount,bind,ro $at || exit 99; done"
+        )
+    };
+    let run_where = |kind: &str, rest: &str| {
+        let launch = launch.replace("REST", rest);
+        let run = match is_root(&bench) {
+            true => {
+                bench.write("closed.sh", &format!("{}\n{launch}\n", closing(kind)));
+                bench.shell_line("sed -i s,S''BX,SBX,g closed.sh; exec unshare -m sh closed.sh")
+            }
+            // Nothing is delegated to this user, or the limit would hold.
+            false => bench.shell_line(&launch),
+        };
+        assert_ne!(run.status, 99, "the hierarchy cannot be closed: {}", run.stderr);
+        assert_eq!(groups(&bench), "", "a group is left");
+        run
+    };
+    bench.open_record("limits: {memory: 96M, pids: 50}\n");
+    let run = run_where(".", "");
+    assert_eq!((run.status, run.stdout.as_str()), (125, ""), "{}", run.stderr);
+    assert!(run.stderr.contains("does not give memory-limit"), "{}", run.stderr);
+    assert_eq!(run.stderr.contains("pids-limit"), is_root(&bench), "{}", run.stderr);
+    let run = run_where("memory|unified", "");
+    assert_eq!((run.status, run.stdout.as_str()), (125, ""), "{}", run.stderr);
+    assert!(run.stderr.contains("does not give memory-limit\n"), "{}", run.stderr);
+    let run = run_where(".", "--allow-degraded=memory-limit,pids-limit");
+    assert_eq!((run.status, run.stdout.as_str()), (0, "ran\n"), "{}", run.stderr);
+    let told: serde_json::Value = serde_json::from_str(&bench.read("status")).expect("JSON");
+    let missing = told["missing"].as_array().is_some_and(|all| all.iter().any(|one| one == "memory-limit"));
+    assert!(missing, "{told}");
+}
+
+#[test]
+fn killed_launches_leave_nothing_in_the_run_time_directory_or_what_stands_for_it() {
+    // bubblewrap makes nothing there, and one that is killed in its first moments can leave a process of its own that
+    // waits for ever: that is why it does not give `teardown-killed`.
+    for (backend, accepted) in BACKENDS.into_iter().filter(|(name, _)| *name != "bwrap") {
+        let bench = Bench::new("runtime");
+        let network = "  - net.get: {hosts: [\"127.0.0.1:9\"]}\naccept_degraded: [net-names, net-listen]\n";
+        bench.open_record(network);
+        for variable in ["XDG_RUNTIME_DIR", "TMPDIR"] {
+            let place = bench.subdir("../place");
+            bench.shell_line("chmod 700 ../place");
+            let launch = format!(
+                "env {variable}={place} SBX exec --agent agent.yml --backend {backend} {accepted} --"
+            );
+            // From the first moments to the middle of the command.
+            let run = bench.shell_line(&format!(
+                "n=0; while [ $n -lt 24 ]; do {launch} sleep 0.1 >/dev/null 2>&1 & p=$!; sleep 0.$(printf %03d $((n * 12))); \
+                 kill -9 $p; wait $p 2>/dev/null; n=$((n+1)); done; find {place} -mindepth 1 | wc -l"
+            ));
+            let left: usize = run.stdout.trim().parse().expect("a number");
+            // Where there are mounts all is in memory that goes with them; the rest goes with the next launch, as soon
+            // as nobody holds it.
+            let tidy = format!(
+                "n=0; while {launch} true && [ \"$(find {place} -mindepth 1)\" ] && [ $n -lt 50 ]; do sleep 0.2; n=$((n+1)); done; \
+                 find {place} -mindepth 1"
+            );
+            let run = bench.shell_line(&tidy);
+            assert_eq!(run.stdout, "", "{backend} {variable}, after {left}: {}", run.stderr);
+        }
+        assert_eq!(bench.files(), ["agent.yml"], "{backend}");
+    }
+}
