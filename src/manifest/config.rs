@@ -120,7 +120,7 @@ fn place(key: &str, root: &Node, facts: &Facts, problems: &mut Vec<Problem>) -> 
 /// A proxy that the caller's own network asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proxy {
-    /// The one that `HTTPS_PROXY` or `http_proxy` names, with the exceptions of `NO_PROXY`.
+    /// The ones that `HTTPS_PROXY` and `http_proxy` name, with the exceptions of `NO_PROXY`.
     Environment,
     /// This one.
     Url(String),

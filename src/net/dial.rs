@@ -34,6 +34,20 @@ pub(crate) enum DialError {
 impl Service {
     /// Connects to a target; also tells the address when it is inside.
     pub(crate) async fn dial(&self, target: &Target) -> Result<(TcpStream, Option<IpAddr>), DialError> {
+        self.dial_as(target, false).await
+    }
+
+    /// The proxy further out, where it is the way to a target.
+    pub(crate) fn proxy_to(&self, target: &Target) -> Option<&OuterProxy> {
+        self.outer_proxy.as_ref().filter(|proxy| proxy.serves(target))
+    }
+
+    /// The same as dialling; `asked` where the proxy on the way is to be asked for each request and for no connection.
+    pub(crate) async fn dial_as(
+        &self,
+        target: &Target,
+        asked: bool,
+    ) -> Result<(TcpStream, Option<IpAddr>), DialError> {
         if self.report.is_unkept() {
             return Err(DialError::Failed(io::Error::other("what happens cannot be recorded")));
         }
@@ -42,8 +56,9 @@ impl Service {
         if !self.dials {
             return Err(self.not_dialled(target));
         }
-        if let Some(proxy) = self.outer_proxy.as_ref().filter(|proxy| proxy.serves(target)) {
-            let stream = timely(through(proxy, target)).await.map_err(DialError::Failed)?;
+        if let Some(proxy) = self.proxy_to(target) {
+            let through = async { if asked { proxy.ask().await } else { proxy.connect(target).await } };
+            let stream = timely(through).await.map_err(DialError::Failed)?;
             return Ok((stream, None));
         }
         let found = self.resolver.find(&target.host).await.map_err(|trouble| {
@@ -78,10 +93,6 @@ impl Service {
             Err(denial) => DialError::Denied(denial),
         }
     }
-}
-
-async fn through(proxy: &OuterProxy, target: &Target) -> io::Result<TcpStream> {
-    proxy.connect(target).await
 }
 
 async fn timely<T>(work: impl Future<Output = io::Result<T>>) -> io::Result<T> {

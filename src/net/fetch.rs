@@ -7,7 +7,7 @@
 use super::authority::Authority;
 use super::bounds;
 use super::dial::{DialError, Outer};
-use super::http::{self, Answer, Route, Serving, host_line, read_answer};
+use super::http::{self, Answer, Open, Route, Serving, host_line, read_answer};
 use super::report::{Passed, Report};
 use super::secret::Secrets;
 use super::service::Service;
@@ -136,11 +136,12 @@ impl Service {
             FetchError::Denied(denial)
         };
         self.authority.request(&fetch.method, &fetch.path, target, None).map_err(denied)?;
+        let asked = !fetch.secure && self.proxy_to(target).is_some();
         let not_reached = || {
             let (line, end) = ((fetch.method.as_str(), fetch.path.as_str()), (None, "not reached"));
             self.report.request(target, line, end, Passed::default());
         };
-        let (stream, judged) = self.dial(target).await.map_err(|error| match error {
+        let (stream, judged) = self.dial_as(target, asked).await.map_err(|error| match error {
             DialError::Denied(denial) => denied(denial),
             DialError::Failed(error) => {
                 not_reached();
@@ -161,7 +162,13 @@ impl Service {
         };
         let route = Route { target: target.clone(), aliases: Vec::new(), secure: fetch.secure, judged };
         let (ours, theirs) = tokio::io::duplex(PIPE);
-        let serving = http::serve(self, theirs, Vec::new(), Serving::Fixed(route, Some(outer)), &meter);
+        let serving = http::serve(
+            self,
+            theirs,
+            Vec::new(),
+            Serving::Fixed(route, Some(Open::new(outer, asked))),
+            &meter,
+        );
         let answer = converse(fetch, ours, serving).await?;
         let Answer { status, headers, body, truncated } = answer;
         Ok(Fetched { status, headers, body, truncated })

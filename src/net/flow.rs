@@ -7,8 +7,8 @@
 use super::ahead::Ahead;
 use super::authority::Hold;
 use super::bounds;
-use super::dial::{DialError, Duplex, Outer};
-use super::http::{self, Route, Serving};
+use super::dial::{DialError, Duplex};
+use super::http::{self, Open, Route, Serving};
 use super::relay::Meter;
 use super::service::Service;
 use super::sniff::{Start, start};
@@ -177,7 +177,7 @@ impl Service {
     ) -> Ended {
         let (outer, judged) = outer.map_or((None, None), |(outer, judged)| (Some(outer), judged));
         let route = self.route(aim, false, judged);
-        let serving = Serving::Fixed(route, outer.map(|outer| Box::new(outer) as Outer));
+        let serving = Serving::Fixed(route, outer.map(|outer| Open::new(Box::new(outer), false)));
         meter.while_alive(http::serve(self, client, first, serving, meter)).await?;
         Ok("http")
     }
@@ -200,7 +200,7 @@ impl Service {
     }
 
     /// Reads until it is clear what the client begins with.
-    async fn first_word(&self, client: &mut TcpStream, first: &mut Vec<u8>) -> io::Result<Start> {
+    pub(super) async fn first_word(&self, client: &mut TcpStream, first: &mut Vec<u8>) -> io::Result<Start> {
         let reading = async {
             loop {
                 let mut room = [0; 4096];

@@ -7,7 +7,7 @@
 use super::ahead::Ahead;
 use super::bounds;
 use super::flow::{Aim, Ended, Refused};
-use super::http::{self, Serving};
+use super::http::{self, Open, Serving};
 use super::relay::Meter;
 use super::service::Service;
 use super::sniff::{Greeting, greeting};
@@ -67,7 +67,7 @@ impl Service {
             meter.while_alive(http::serve_two(self, inner, outer, route, meter)).await?;
             return Ok("inspected http2");
         }
-        let serving = Serving::Fixed(route, Some(Box::new(outer)));
+        let serving = Serving::Fixed(route, Some(Open::new(Box::new(outer), false)));
         meter.while_alive(http::serve(self, inner, Vec::new(), serving, meter)).await?;
         Ok("inspected http")
     }

@@ -37,4 +37,4 @@ pub(crate) use outer_tls::BUNDLES;
 pub use fetch::{Fetch, FetchError, Fetched, Fetcher};
 pub use gateway::Gateway;
 pub use secret::{Secret, Value};
-pub use settings::Settings;
+pub use settings::{Further, Settings};

@@ -1,6 +1,7 @@
 //! The proxy that the caller's own network asks for.
 //!
-//! Answers for reading where it is and for asking it for a connection. It leaves to the authority what may be asked.
+//! Answers for reading where it is and for asking it for a connection, or for being asked for requests of plain HTTP. It
+//! leaves to the authority what may be asked.
 //! Invariant: its credentials are shown nowhere.
 
 use crate::capability::{Host, HostPattern, Target};
@@ -16,27 +17,36 @@ use zeroize::Zeroizing;
 /// A proxy further out, and who is reached without it.
 #[derive(Clone)]
 pub(crate) struct OuterProxy {
-    host: String,
-    port: u16,
-    credentials: Option<Zeroizing<String>>,
+    /// Who is asked for connections.
+    tunnels: Place,
+    /// Who is asked for requests of plain HTTP; many proxies allow connections to few ports.
+    requests: Place,
     without: Vec<HostPattern>,
     /// Networks, by their first address and how many bits of it count.
     without_networks: Vec<(IpAddr, u32)>,
     without_any: bool,
 }
 
+/// Where a proxy is, and who it is told that asks.
+#[derive(Clone)]
+struct Place {
+    host: String,
+    port: u16,
+    credentials: Option<Zeroizing<String>>,
+}
+
 impl fmt::Debug for OuterProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OuterProxy")
-            .field("host", &self.host)
-            .field("port", &self.port)
+            .field("host", &self.tunnels.host)
+            .field("port", &self.tunnels.port)
             .finish_non_exhaustive()
     }
 }
 
-impl OuterProxy {
-    /// Reads `http://[user:password@]host[:port]` and a list of hosts that need no proxy.
-    pub(crate) fn parse(url: &str, without: &str) -> Option<Self> {
+impl Place {
+    /// Reads `http://[user:password@]host[:port]`.
+    fn parse(url: &str) -> Option<Self> {
         let rest = url.strip_prefix("http://").unwrap_or(url);
         if rest.contains("://") {
             return None;
@@ -50,6 +60,29 @@ impl OuterProxy {
             None => (None, authority),
         };
         let target = Target::parse(authority).ok()?;
+        let (host, port) = (target.host.to_string(), target.port.unwrap_or(8080));
+        Some(Self { host, port, credentials })
+    }
+
+    async fn reach(&self) -> io::Result<TcpStream> {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        let stream = TcpStream::connect((host, self.port)).await?;
+        let _ = stream.set_nodelay(true);
+        Ok(stream)
+    }
+
+    /// The line that says who asks, with its end; nothing where nobody need say so.
+    fn credentials(&self) -> Zeroizing<String> {
+        let line = |credentials: &Zeroizing<String>| {
+            format!("Proxy-Authorization: Basic {}\r\n", credentials.as_str())
+        };
+        Zeroizing::new(self.credentials.as_ref().map(line).unwrap_or_default())
+    }
+}
+
+impl OuterProxy {
+    /// Reads where connections and requests of plain HTTP are asked for, and a list of hosts that need no proxy.
+    pub(crate) fn parse(tunnels: &str, requests: &str, without: &str) -> Option<Self> {
         let words = || without.split([',', ' ']).map(str::trim).filter(|word| !word.is_empty());
         let pattern = |word: &str| {
             let suffix = word.strip_prefix("*.").or_else(|| word.strip_prefix('.'));
@@ -62,9 +95,8 @@ impl OuterProxy {
             .map(|(pattern, _)| pattern)
         };
         Some(Self {
-            host: target.host.to_string(),
-            port: target.port.unwrap_or(8080),
-            credentials,
+            tunnels: Place::parse(tunnels)?,
+            requests: Place::parse(requests)?,
             without: words().filter_map(pattern).collect(),
             without_networks: words().filter_map(network).collect(),
             without_any: words().any(|word| word == "*"),
@@ -84,19 +116,26 @@ impl OuterProxy {
 
     /// A connection to the target through it.
     pub(crate) async fn connect(&self, target: &Target) -> io::Result<TcpStream> {
-        let host = self.host.trim_start_matches('[').trim_end_matches(']');
-        let mut stream = TcpStream::connect((host, self.port)).await?;
-        let _ = stream.set_nodelay(true);
-        let mut request = Zeroizing::new(format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n"));
-        if let Some(credentials) = &self.credentials {
-            request.push_str("Proxy-Authorization: Basic ");
-            request.push_str(credentials);
-            request.push_str("\r\n");
-        }
-        request.push_str("\r\n");
+        let mut stream = self.tunnels.reach().await?;
+        let credentials = self.tunnels.credentials();
+        let request = Zeroizing::new(format!(
+            "CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{}\r\n",
+            credentials.as_str()
+        ));
         stream.write_all(request.as_bytes()).await?;
         read_answer(&mut stream).await?;
         Ok(stream)
+    }
+
+    /// A connection on which it is asked for requests of plain HTTP; each must name its target and carry
+    /// [`OuterProxy::credentials`].
+    pub(crate) async fn ask(&self) -> io::Result<TcpStream> {
+        self.requests.reach().await
+    }
+
+    /// What such a request carries in its head to say who asks.
+    pub(crate) fn credentials(&self) -> Zeroizing<String> {
+        self.requests.credentials()
     }
 }
 
@@ -167,24 +206,31 @@ mod tests {
         Target { host: Host::parse(text).unwrap(), port: Some(443) }
     }
 
+    fn parse(url: &str, without: &str) -> Option<OuterProxy> {
+        OuterProxy::parse(url, url, without)
+    }
+
     #[test]
     fn a_proxy_is_read_and_shows_no_password() {
-        let proxy = OuterProxy::parse("http://me:p%40ss@proxy.example:3128/", "").unwrap();
-        assert_eq!((proxy.host.as_str(), proxy.port), ("proxy.example", 3128));
-        assert_eq!(proxy.credentials.as_deref().map(String::as_str), Some("bWU6cEBzcw=="));
+        let proxy = parse("http://me:p%40ss@proxy.example:3128/", "").unwrap();
+        let place = &proxy.tunnels;
+        assert_eq!((place.host.as_str(), place.port), ("proxy.example", 3128));
+        assert_eq!(*place.credentials(), "Proxy-Authorization: Basic bWU6cEBzcw==\r\n");
         assert!(!format!("{proxy:?}").contains("bWU6"));
-        assert!(OuterProxy::parse("socks5://x", "").is_none() && OuterProxy::parse("http://", "").is_none());
+        assert!(parse("socks5://x", "").is_none() && parse("http://", "").is_none());
+        let two = OuterProxy::parse("a.example:1", "http://b.example", "").unwrap();
+        assert_eq!((two.tunnels.port, two.requests.port), (1, 8080));
+        assert_eq!(*two.credentials(), "");
     }
 
     #[test]
     fn exceptions_are_reached_directly() {
-        let proxy = OuterProxy::parse("proxy.example:1", ".corp.example, db.example,10.0.0.5").unwrap();
+        let proxy = parse("proxy.example:1", ".corp.example, db.example,10.0.0.5").unwrap();
         assert!(proxy.serves(&host("example.org")));
         for direct in ["a.corp.example", "db.example", "x.db.example", "localhost", "127.0.0.1"] {
             assert!(!proxy.serves(&host(direct)), "{direct}");
         }
-        let proxy =
-            OuterProxy::parse("p:1", "203.0.113.0/24,2001:db8::/32,198.51.100.7/32,0.0.0.0/99").unwrap();
+        let proxy = parse("p:1", "203.0.113.0/24,2001:db8::/32,198.51.100.7/32,0.0.0.0/99").unwrap();
         for (address, through) in [
             ("203.0.113.9", false),
             ("203.0.112.9", true),
@@ -196,7 +242,7 @@ mod tests {
         ] {
             assert_eq!(proxy.serves(&host(address)), through, "{address}");
         }
-        assert!(!OuterProxy::parse("p:1", "0.0.0.0/0").unwrap().serves(&host("8.8.8.8")));
-        assert!(!OuterProxy::parse("p:1", "*").unwrap().serves(&host("example.org")));
+        assert!(!parse("p:1", "0.0.0.0/0").unwrap().serves(&host("8.8.8.8")));
+        assert!(!parse("p:1", "*").unwrap().serves(&host("example.org")));
     }
 }

@@ -143,8 +143,7 @@ impl Service {
         let aim = self.aim_of(target)?;
         let target = &aim.target;
         self.authority.hold(target, None).map_err(Admission::Denied)?;
-        let elsewhere = self.outer_proxy.as_ref().is_some_and(|proxy| proxy.serves(target));
-        if !elsewhere {
+        if self.proxy_to(target).is_none() {
             let meter = self.meter();
             let telling = Telling::new(&self.report, target, &meter);
             let Ok(found) = self.resolver.find(&target.host).await else {

@@ -3,6 +3,7 @@
 use super::outer_proxy::OuterProxy;
 use super::secret::Secret;
 use crate::audit::{Nowhere, Sink};
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -14,10 +15,28 @@ pub struct Settings {
     pub sink: Arc<dyn Sink>,
     /// The secrets that are put into requests.
     pub secrets: Vec<Secret>,
-    /// The caller's own proxy, and who is reached without it.
-    pub outer_proxy: Option<(String, String)>,
+    /// The caller's own proxy.
+    pub outer_proxy: Option<Further>,
     /// Whether what is allowed is also done; without it nothing is looked up, dialled or published.
     pub dials: bool,
+}
+
+/// The caller's own proxy, as it is written.
+#[derive(Clone)]
+pub struct Further {
+    /// The URL of the one that is asked for connections.
+    pub tunnels: String,
+    /// The URL of the one that is asked for requests of plain HTTP.
+    pub requests: String,
+    /// The hosts that are reached without it.
+    pub without: String,
+}
+
+impl fmt::Debug for Further {
+    /// Without the URLs, which may carry a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Further").field("without", &self.without).finish_non_exhaustive()
+    }
 }
 
 impl Default for Settings {
@@ -41,9 +60,9 @@ impl Settings {
         self
     }
 
-    /// The same, going out through a proxy: its URL, and hosts that are reached without it.
+    /// The same, going out through a proxy.
     #[must_use]
-    pub fn outer_proxy(mut self, proxy: Option<(String, String)>) -> Self {
+    pub fn outer_proxy(mut self, proxy: Option<Further>) -> Self {
         self.outer_proxy = proxy;
         self
     }
@@ -58,7 +77,7 @@ impl Settings {
 
 /// The proxy further out, if there is one.
 pub(super) fn further_out(settings: &Settings) -> io::Result<Option<OuterProxy>> {
-    let Some((url, without)) = &settings.outer_proxy else { return Ok(None) };
+    let Some(Further { tunnels, requests, without }) = &settings.outer_proxy else { return Ok(None) };
     let unreadable = || io::Error::new(io::ErrorKind::InvalidInput, "the proxy is not `http://host:port`");
-    OuterProxy::parse(url, without).map(Some).ok_or_else(unreadable)
+    OuterProxy::parse(tunnels, requests, without).map(Some).ok_or_else(unreadable)
 }

@@ -17,6 +17,9 @@ use tokio::net::TcpStream;
 /// How long a client that began something that may be a request is waited for before bytes pass untouched.
 const UNDECIDED: Duration = Duration::from_secs(5);
 
+/// How long a client is waited for that may begin a request, where a proxy further out is asked for it.
+const UNSAID: Duration = Duration::from_secs(1);
+
 impl Service {
     /// With all four verbs: dials at once, and looks at what the client says first, if it speaks first.
     /// Where a secret is put into requests (`opened`), TLS is opened; what is neither TLS nor HTTP passes all the same.
@@ -27,24 +30,31 @@ impl Service {
         meter: &Arc<Meter>,
         opened: bool,
     ) -> Ended {
+        let mut first = Vec::new();
+        if let Some(client) = stream.as_mut().filter(|_| self.proxy_to(&aim.target).is_some()) {
+            // The proxy further out may refuse a connection where it takes requests.
+            let word = tokio::time::timeout(UNSAID, self.first_word(client, &mut first)).await;
+            if matches!(word, Ok(Ok(Start::Http1)))
+                && let Some(client) = stream.take()
+            {
+                return self.carry_http(client, first, aim, meter, None).await;
+            }
+        }
         let (mut outer, judged) = self.reach(&aim.target).await?;
         let Some(client) = stream.as_mut() else { return Ok("nothing") };
-        let mut first = Vec::new();
         let mut greeted = false;
         let begun = loop {
+            match start(&first) {
+                Start::More => {}
+                begun => break begun,
+            }
             let undecided = !first.is_empty();
             let (mut room, mut said) = ([0; 4096], [0; SETTINGS]);
             tokio::select! {
                 biased;
                 read = client.read(&mut room) => match read? {
                     0 => break Start::Other,
-                    read => {
-                        first.extend(&room[..read]);
-                        match start(&first) {
-                            Start::More => {}
-                            begun => break begun,
-                        }
-                    }
+                    read => first.extend(&room[..read]),
                 },
                 peeked = outer.peek(&mut said), if !greeted => match peeked? {
                     // Both sides of HTTP/2 speak at once, and whose word comes first says nothing.

@@ -5,7 +5,7 @@ use super::secrets::secrets;
 use crate::audit::Sink;
 use crate::decide::Denial;
 use crate::manifest::Proxy;
-use crate::net::{BUNDLES, Fetcher, Gateway, Settings};
+use crate::net::{BUNDLES, Fetcher, Further, Gateway, Settings};
 use crate::plan::Outlet;
 use crate::policy::Policy;
 use sbx_platform::door::{Doors, Porter, Way};
@@ -113,17 +113,18 @@ impl Porter for Network {
 }
 
 /// The caller's own proxy, when the configuration says to use one.
-fn outer_proxy(policy: &Policy) -> Option<(String, String)> {
+fn outer_proxy(policy: &Policy) -> Option<Further> {
     let variable = |names: [&str; 2]| names.iter().find_map(|name| std::env::var(name).ok());
-    let without = || variable(["NO_PROXY", "no_proxy"]).unwrap_or_default();
-    match policy.proxy()? {
+    let (tunnels, requests) = match policy.proxy()? {
         Proxy::Environment => {
-            let url =
-                variable(["HTTPS_PROXY", "https_proxy"]).or_else(|| variable(["http_proxy", "HTTP_PROXY"]));
-            url.filter(|url| !url.is_empty()).map(|url| (url, without()))
+            let named = |names| variable(names).filter(|url| !url.is_empty());
+            let (https, http) = (named(["HTTPS_PROXY", "https_proxy"]), named(["http_proxy", "HTTP_PROXY"]));
+            (https.clone().or_else(|| http.clone())?, http.or(https)?)
         }
-        Proxy::Url(url) => Some((url.clone(), without())),
-    }
+        Proxy::Url(url) => (url.clone(), url.clone()),
+    };
+    let without = variable(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+    Some(Further { tunnels, requests, without })
 }
 
 /// Removes the bundles of launches that were killed.

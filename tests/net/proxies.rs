@@ -98,7 +98,7 @@ fn variables_that_a_record_names_tell_of_the_proxy() {
     assert_eq!(none.stdout, "SBX_PROXY=http://127.0.0.1:61080\n", "{none:?}");
 }
 
-/// A proxy that understands CONNECT, and says what it was asked.
+/// A proxy that allows CONNECT to one port and knows who asks, and says what it was asked.
 const OUTER: &str = r#"
 import socket, threading, sys
 s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); s.bind(("127.0.0.3", 0)); s.listen(); print(s.getsockname()[1], flush=True)
@@ -113,38 +113,102 @@ def pump(a, b):
 def one(c):
     head = b""
     while b"\r\n\r\n" not in head: head += c.recv(1)
-    line = head.split(b"\r\n")[0].decode(); auth = [l for l in head.split(b"\r\n") if l.lower().startswith(b"proxy-auth")]
-    print(line, auth[0].decode() if auth else "-", flush=True)
-    o = socket.create_connection(("127.0.0.2", int(line.split()[1].rsplit(":", 1)[1]))); c.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    lines = head.split(b"\r\n"); auth = [l for l in lines if l.lower().startswith(b"proxy-auth")]
+    method, target, _ = lines[0].decode().split()
+    print(method, target, auth[0].decode().split()[-1] if auth else "-", flush=True)
+    if not auth: return c.sendall(b"HTTP/1.1 407 Who\r\nProxy-Authenticate: Basic\r\nContent-Length: 0\r\n\r\n")
+    if method == "CONNECT" and not target.endswith(":" + sys.argv[1]): return c.sendall(b"HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n")
+    o = socket.create_connection(("127.0.0.2", int(target.split("/")[2 if "://" in target else 0].rsplit(":", 1)[1])))
+    if method == "CONNECT": c.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+    else: o.sendall(b"\r\n".join(l for l in lines if not l.lower().startswith(b"proxy-")))
     threading.Thread(target=pump, args=(c, o), daemon=True).start(); pump(o, c)
 while True: threading.Thread(target=one, args=(s.accept()[0],), daemon=True).start()
 "#;
 
+/// The proxy further out, its port, and what it says.
+struct Outer {
+    running: std::process::Child,
+    port: String,
+    lines: std::io::Lines<std::io::BufReader<std::process::ChildStdout>>,
+}
+
+impl Outer {
+    fn start(world: &World) -> Self {
+        let script = world.write("outer.py", OUTER);
+        let mut running = std::process::Command::new("python3")
+            .arg(script)
+            .arg(world.https.port().to_string())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(running.stdout.take().unwrap()));
+        let port = lines.next().unwrap().unwrap();
+        Self { running, port, lines }
+    }
+
+    /// Ends it; what it was asked.
+    fn asked(mut self) -> Vec<String> {
+        let _ = (self.running.kill(), self.running.wait());
+        self.lines.by_ref().map_while(Result::ok).collect()
+    }
+}
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        let _ = (self.running.kill(), self.running.wait());
+    }
+}
+
+/// Connections are asked for with CONNECT, requests of plain HTTP as such, whatever verbs are held.
 #[test]
 fn a_proxy_further_out_is_used_when_configured() {
+    let (me, you) = ("bWU6cHc=", "eW91OnB3");
+    let some = "net.get: {hosts: [api.test, direct.test]}\nnet.post: {hosts: [api.test]}".to_owned();
+    // With all verbs TLS is the origin's own, and what cannot be reached is reset before anything is said.
+    for (grants, trusted, not_reached) in [(some, "", "502"), (all("api.test, direct.test"), "{ca}", "000")] {
+        let world = World::new();
+        let outer = Outer::start(&world);
+        world.resolve("");
+        let world = world
+            .variable("HTTPS_PROXY", &format!("http://me:pw@127.0.0.3:{}", outer.port))
+            .variable("HTTP_PROXY", &format!("http://you:pw@127.0.0.3:{}", outer.port))
+            .variable("NO_PROXY", "direct.test");
+        world.write("home/.config/sbx/config.yml", "proxy: environment\n");
+        let script = "curl -s http://api.test:{http}/a http://api.test:{http}/again; curl -s {trusted} https://api.test:{https}/b; \
+head -c 5000000 /dev/zero | curl -s -H 'Expect:' --data-binary @- http://api.test:{http}/body; \
+head -c 300000 /dev/zero | curl -s -H 'Transfer-Encoding: chunked' -T - -X POST http://api.test:{http}/chunks; \
+curl -s -x $SBX_PROXY http://api.test:{http}/proxied; \
+curl -s -m 40 -o /dev/null -w '%{http_code}\n' http://direct.test:{http}/c; env | grep -c pw@";
+        let ran = world.run(&grants, &script.replace("{trusted}", trusted));
+        assert_eq!(
+            ran.stdout,
+            world.fill(&format!(
+                "{}{not_reached}\n0\n",
+                "GET /a api.test:{http} 0\nGET /again api.test:{http} 0\nGET /b api.test:{https} 0\nPOST /body api.test:{http} 5000000\n\
+POST /chunks api.test:{http} 300000\nGET /proxied api.test:{http} 0\n"
+            )),
+            "{ran:?}"
+        );
+        let plain = |line: &str| format!("{} {you}", world.fill(line));
+        let expected = [
+            plain("GET http://api.test:{http}/a"),
+            format!("CONNECT api.test:{} {me}", world.https.port()),
+            plain("POST http://api.test:{http}/body"),
+            plain("POST http://api.test:{http}/chunks"),
+            plain("GET http://api.test:{http}/proxied"),
+        ];
+        assert_eq!(outer.asked(), expected, "{grants}");
+    }
+}
+
+#[test]
+fn a_proxy_further_out_that_wants_other_credentials_is_not_heard_inside() {
     let world = World::new();
-    let script = world.write("outer.py", OUTER);
-    let mut outer = std::process::Command::new("python3")
-        .arg(script)
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(outer.stdout.take().unwrap()));
-    let port = lines.next().unwrap().unwrap();
-    world.resolve("");
-    let world = world
-        .variable("HTTPS_PROXY", &format!("http://me:pw@127.0.0.3:{port}"))
-        .variable("NO_PROXY", "direct.test");
+    let outer = Outer::start(&world);
+    let world = world.variable("HTTPS_PROXY", &format!("http://127.0.0.3:{}", outer.port));
     world.write("home/.config/sbx/config.yml", "proxy: environment\n");
-    let grants = "net.get: {hosts: [\"api.test\", \"direct.test\"]}";
-    let ran = world.run(grants, "curl -s http://api.test:{http}/a; curl -s https://api.test:{https}/b; curl -s -m 40 -o /dev/null -w '%{http_code}\n' http://direct.test:{http}/c; env | grep -c pw@");
-    let _ = (outer.kill(), outer.wait());
-    assert_eq!(
-        ran.stdout,
-        world.fill("GET /a api.test:{http} 0\nGET /b api.test:{https} 0\n502\n0\n"),
-        "{ran:?}"
-    );
-    let asked: Vec<String> = lines.map_while(Result::ok).collect();
-    let line = |port: u16| format!("CONNECT api.test:{port} HTTP/1.1 Proxy-Authorization: Basic bWU6cHc=");
-    assert_eq!(asked, [line(world.http.port()), line(world.https.port())]);
+    let script = "curl -s -w ' %{http_code}' http://api.test:{http}/a";
+    let ran = world.run("net.get: {hosts: [api.test]}", script);
+    assert!(ran.stdout.ends_with(" 502") && ran.stdout.contains("credentials"), "{ran:?}");
+    assert_eq!(outer.asked(), [world.fill("GET http://api.test:{http}/a -")]);
 }

@@ -24,15 +24,17 @@ use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 /// How requests say where they go.
 pub(crate) enum Serving {
     /// All to one host, which the connection was made to; the other side may be connected already.
-    Fixed(Route, Option<Outer>),
+    Fixed(Route, Option<Open>),
     /// Each says it, as for a proxy.
     Named,
 }
 
 /// The other side.
-pub(super) struct Open {
+pub(crate) struct Open {
     pub(super) read: Wire<ReadHalf<Outer>>,
     pub(super) write: WriteHalf<Outer>,
+    /// Whether it is a proxy that is asked for each request.
+    pub(super) asked: bool,
 }
 
 /// A connection from inside and what belongs to it.
@@ -64,13 +66,12 @@ pub(crate) async fn serve<S: Duplex>(
     meter: &Meter,
 ) -> io::Result<()> {
     let (read, reply) = tokio::io::split(client);
-    let (fixed, route, outer) = match serving {
-        Serving::Fixed(route, outer) => (true, Some(route), outer),
+    let (fixed, route, open) = match serving {
+        Serving::Fixed(route, open) => (true, Some(route), open),
         Serving::Named => (false, None, None),
     };
     let client = Wire::new(read, first);
-    let mut connection =
-        Connection { service, meter, client, reply, fixed, route, open: outer.map(Open::new) };
+    let mut connection = Connection { service, meter, client, reply, fixed, route, open };
     loop {
         let Some(head) = connection.next_head().await? else { return connection.reply.shutdown().await };
         let head = match head {
@@ -86,9 +87,10 @@ pub(crate) async fn serve<S: Duplex>(
 }
 
 impl Open {
-    fn new(outer: Outer) -> Self {
+    /// A connection to a host, or to a proxy that is `asked` for each request.
+    pub(crate) fn new(outer: Outer, asked: bool) -> Self {
         let (read, write) = tokio::io::split(outer);
-        Self { read: Wire::new(read, Vec::new()), write }
+        Self { read: Wire::new(read, Vec::new()), write, asked }
     }
 }
 
@@ -181,12 +183,15 @@ impl<S: Duplex> Connection<'_, S> {
         target: &Target,
         underway: &Underway<&Meter>,
     ) -> io::Result<Result<(), Next>> {
+        let secure = self.route.as_ref().is_some_and(|route| route.secure);
+        // What a request is to become something else by, few proxies pass on.
+        let asked = !secure && head.upgrade.is_none() && self.service.proxy_to(target).is_some();
         let same = self.route.as_ref().is_some_and(|route| route.target == *target);
-        if self.open.is_some() && same {
+        if same && self.open.as_ref().is_some_and(|open| open.asked == asked) {
             return Ok(Ok(()));
         }
         self.open = None;
-        let (stream, judged) = match self.service.dial(target).await {
+        let (stream, judged) = match self.service.dial_as(target, asked).await {
             Ok(dialled) => dialled,
             Err(DialError::Denied(denial)) => {
                 underway.told();
@@ -204,7 +209,7 @@ impl<S: Duplex> Connection<'_, S> {
             self.service.report.refused("request", &denial);
             return self.refuse(head, &forbidden(&denial)).await.map(Err);
         }
-        self.open = Some(Open::new(Box::new(stream)));
+        self.open = Some(Open::new(Box::new(stream), asked));
         match &mut self.route {
             Some(route) if self.fixed => route.judged = judged,
             route => {

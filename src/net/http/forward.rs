@@ -14,6 +14,7 @@ use super::wire::Wire;
 use crate::capability::Target;
 use crate::net::bounds;
 use crate::net::dial::{Duplex, Outer};
+use crate::net::outer_proxy::OuterProxy;
 use crate::net::relay::{Meter, Way};
 use crate::net::report::ANSWERED;
 use std::io;
@@ -21,6 +22,9 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 use zeroize::Zeroizing;
+
+/// What a proxy answers to whom it does not know.
+const PROXY_WANTS_CREDENTIALS: u16 = 407;
 
 impl<S: Duplex> Connection<'_, S> {
     /// Passes an allowed request on, and its answer back.
@@ -32,7 +36,8 @@ impl<S: Duplex> Connection<'_, S> {
         underway: &Underway<&Meter>,
     ) -> io::Result<Next> {
         let secure = self.route.as_ref().is_some_and(|route| route.secure);
-        let bytes = self.head_bytes(head, path, target, secure);
+        let asked = self.open.as_ref().is_some_and(|open| open.asked);
+        let bytes = self.head_bytes(head, path, target, (secure, asked));
         let Some(open) = &mut self.open else { return Ok(Next::Close) };
         let whole = AtomicBool::new(false);
         let received = {
@@ -46,7 +51,7 @@ impl<S: Duplex> Connection<'_, S> {
                 meter.half_close();
                 outer_write.shutdown().await.map_err(Broken::Sink)
             });
-            let mut receive = pin!(receive(outer_read, reply, underway, meter));
+            let mut receive = pin!(receive(outer_read, reply, underway, meter, asked));
             let mut over = false;
             loop {
                 tokio::select! {
@@ -110,13 +115,19 @@ impl<S: Duplex> Connection<'_, S> {
         head: &RequestHead,
         path: &str,
         target: &Target,
-        secure: bool,
+        (secure, asked): (bool, bool),
     ) -> Zeroizing<Vec<u8>> {
         let injected = self.service.secrets.apply(target, secure, &head.headers);
         // Room for all of it, because a vector that grows leaves what it held behind.
         let lines = head.headers.iter().map(|(name, value)| name.len() + value.len() + 4);
         let more = injected.iter().map(|(name, value)| name.len() + value.len() + 4);
-        let room = 1024 + path.len() + lines.chain(more).sum::<usize>() + self.client.pending().len();
+        let proxy = self.service.outer_proxy.as_ref().filter(|_| asked);
+        let credentials = proxy.map(OuterProxy::credentials).unwrap_or_default();
+        let room = 1024
+            + credentials.len()
+            + path.len()
+            + lines.chain(more).sum::<usize>()
+            + self.client.pending().len();
         let mut bytes = Zeroizing::new(Vec::with_capacity(room));
         // In the spelling that was compared: another could mean another host to the server.
         let named = head.host.as_deref().filter(|_| self.fixed).and_then(|host| Target::parse(host).ok());
@@ -124,8 +135,14 @@ impl<S: Duplex> Connection<'_, S> {
             Some(named) => named.to_string(),
             None => host_line(target, if secure { 443 } else { 80 }),
         };
-        let first = format!("{} {path} HTTP/1.{}\r\nHost: {host}\r\n", head.method, head.minor);
+        let whole = match (asked, path) {
+            (false, path) => path.to_owned(),
+            (true, "*") => format!("http://{}", host_line(target, 80)),
+            (true, path) => format!("http://{}{path}", host_line(target, 80)),
+        };
+        let first = format!("{} {whole} HTTP/1.{}\r\nHost: {host}\r\n", head.method, head.minor);
         bytes.extend(first.as_bytes());
+        bytes.extend(credentials.as_bytes());
         let mut line = |name: &str, value: &[u8]| {
             bytes.extend(name.as_bytes());
             bytes.extend(b": ");
@@ -188,6 +205,7 @@ async fn receive<S: Duplex>(
     reply: &mut WriteHalf<S>,
     underway: &Underway<&Meter>,
     meter: &Meter,
+    asked: bool,
 ) -> Result<bool, Answered> {
     loop {
         let head = match parse_response(from.pending(), underway.method()) {
@@ -199,6 +217,11 @@ async fn receive<S: Duplex>(
                 Err(error) => return Err(Answered::Never(error)),
             },
         };
+        // Between the proxy and the gateway only: whoever is inside knows of no such proxy.
+        if asked && head.status == PROXY_WANTS_CREDENTIALS {
+            let why = "the proxy further out does not accept its credentials";
+            return Err(Answered::Never(io::Error::new(io::ErrorKind::PermissionDenied, why)));
+        }
         let mut bytes = from.take(head.length);
         underway.answers(head.status);
         let passed = async {

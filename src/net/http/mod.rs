@@ -16,7 +16,7 @@ mod wire;
 
 pub(super) use answer::{Answer, read_answer};
 pub(super) use body::Chunks;
-pub(super) use exchange::{Serving, serve};
+pub(super) use exchange::{Open, Serving, serve};
 pub(super) use head::{Form, parse_request};
 pub(super) use refusal::{Refusal, forbidden};
 pub(super) use route::{Route, host_line};
