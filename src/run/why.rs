@@ -96,7 +96,7 @@ pub fn try_out(policy: &Policy, request: &Request, backend: Option<Backend>) -> 
     }
     match ground.launch(policy, request, &chosen.act, backend) {
         Err(why) => Trial::Untried(why),
-        Ok((tried, by_proxy, enforcement, plan, remarks)) => {
+        Ok(Said { tried, by_proxy, enforcement, plan, remarks }) => {
             if chosen.leaves == Leaves::File && tried.error.is_none() {
                 let _ = fs::remove_file(&chosen.act.object);
             }
@@ -116,6 +116,15 @@ pub fn try_out(policy: &Policy, request: &Request, backend: Option<Backend>) -> 
             }))
         }
     }
+}
+
+/// What a launch for a trial came to.
+struct Said {
+    tried: Tried,
+    by_proxy: Option<Tried>,
+    enforcement: Enforcement,
+    plan: Plan,
+    remarks: Vec<String>,
 }
 
 /// What is tried for a request, and the request it stands for.
@@ -311,7 +320,7 @@ impl Ground {
         request: &Request,
         act: &Act,
         backend: Option<Backend>,
-    ) -> Result<(Tried, Option<Tried>, Enforcement, Plan, Vec<String>), String> {
+    ) -> Result<Said, String> {
         let program =
             std::env::current_exe().and_then(fs::canonicalize).map_err(|error| error.to_string())?;
         // Which programs may run depends on where; which files may be reached must not depend on a root.
@@ -353,7 +362,13 @@ impl Ground {
         if tried.error == Some(0) {
             return Err("this kernel has no way to ask without doing it".to_owned());
         }
-        Ok((tried, by_proxy, outcome.enforcement, lowered.plan, lowered.remarks))
+        Ok(Said {
+            tried,
+            by_proxy,
+            enforcement: outcome.enforcement,
+            plan: lowered.plan,
+            remarks: lowered.remarks,
+        })
     }
 }
 
