@@ -142,6 +142,27 @@ fn hosts_are_asked_about_without_being_reached() {
     std::fs::remove_dir_all(dir).expect("removed");
 }
 
+/// Where only some ports are listened on, others are reached by whoever asks the proxy, and the answer says so.
+#[test]
+fn a_host_that_only_the_proxy_leads_to_is_told_as_such() {
+    let (env, dir) = world();
+    env.write_record("w.md", "---\ncapabilities:\n  - net.get: {hosts: [\"*\"]}\n---\n");
+    for backend in ["native", "bwrap"] {
+        for (target, verdict, directly) in
+            [("example.org:443", "agree", true), ("example.org:9999", "expected", false)]
+        {
+            let asked = ["--json", "why", "--agent", "w", "--backend", backend, "net.get", target];
+            let output = env.sbx_command(&asked).env("SBX_TEST_NO_RULES", "1").output().expect("sbx runs");
+            let answer: Value = serde_json::from_slice(&output.stdout).expect("an answer");
+            let tried = &answer["tried"];
+            assert_eq!(tried["verdict"], verdict, "{backend} {target} {answer:#}");
+            assert_eq!((&tried["done"], &tried["by_proxy"]), (&directly.into(), &true.into()), "{answer:#}");
+            assert_eq!(tried["why"].to_string().contains("net-ports"), !directly, "{answer:#}");
+        }
+    }
+    std::fs::remove_dir_all(dir).expect("removed");
+}
+
 /// Without any grant there is no network at all, and the answer is the same.
 #[test]
 fn without_a_grant_no_host_is_reached() {

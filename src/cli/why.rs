@@ -114,10 +114,18 @@ fn show(ui: &Ui, request: &Request, decision: &Decision<'_>, trial: &Trial) -> R
 }
 
 fn said(attempt: &Attempt) -> String {
-    attempt.error.map_or_else(
-        || "done".to_owned(),
-        |error| format!("refused, {}", io::Error::from_raw_os_error(error)),
-    )
+    let said = |error: Option<i32>| {
+        error.map_or_else(
+            || "done".to_owned(),
+            |error| format!("refused, {}", io::Error::from_raw_os_error(error)),
+        )
+    };
+    match &attempt.by_proxy {
+        Some(by_proxy) if by_proxy.error.is_some() != attempt.error.is_some() => {
+            format!("{}; through the proxy: {}", said(attempt.error), said(by_proxy.error))
+        }
+        _ => said(attempt.error),
+    }
 }
 
 /// Everything that matters, for machines and for a report.
@@ -135,6 +143,7 @@ fn report(request: &Request, decision: &Decision<'_>, trial: &Trial, authority: 
             "why": match &attempt.verdict { Verdict::Expected(why) => Some(why), Verdict::Agree | Verdict::Differ => None },
             "act": attempt.act.name, "object": attempt.act.object.to_string_lossy(),
             "done": attempt.error.is_none(), "error": attempt.error,
+            "by_proxy": attempt.by_proxy.as_ref().map(|tried| tried.error.is_none()),
             "backend": attempt.enforcement.backend.name(), "landlock": attempt.enforcement.landlock,
             "missing": attempt.enforcement.missing().map(|missing| missing.name()).collect::<Vec<_>>(),
         }),

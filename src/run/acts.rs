@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 
 /// The word by which our own program knows that it is to try things.
 const WORD: &str = "__acts";
+/// A request that is asked of the proxy inside.
+pub(super) const BY_PROXY: &str = "request-by-proxy";
 /// The most that is read of a file, which need not end.
 const MOST_READ: u64 = 1 << 20;
 /// How long a connection is tried.
@@ -82,6 +84,7 @@ const DOINGS: &[(&str, Doing)] = &[
     ("be-found", |address| reaching::be_found(parsed(address)?)),
     ("ask", |server| reaching::ask(parsed(server)?)),
     ("request", reaching::request),
+    (BY_PROXY, reaching::request_by_proxy),
     ("terminal", |_| OpenOptions::new().read(true).write(true).open("/dev/ptmx").map(drop)),
     ("process", |process| same_process(process)),
     ("signal", |process| attempt::signal(parsed(process)?)),

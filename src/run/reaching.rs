@@ -97,20 +97,26 @@ fn look_up(name: &str) -> io::Result<IpAddr> {
     }
 }
 
-/// Makes a request, written `METHOD host:port`, and is told by the gateway whether it may be made: directly, or else
-/// through the proxy.
+/// Makes a request, written `METHOD host:port`, by connecting to its host, and is told by the gateway whether it may be
+/// made.
 pub(super) fn request(object: &OsStr) -> io::Result<()> {
-    let text = object.to_str().ok_or_else(refused)?;
-    let (method, authority) = text.split_once(' ').ok_or_else(refused)?;
+    let (method, authority) = written(object)?;
     let (host, port) = authority.rsplit_once(':').ok_or_else(refused)?;
     let port: u16 = port.parse().map_err(|_| refused())?;
     let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let ip = bare.parse::<IpAddr>().or_else(|_| look_up(bare));
-    let directly = ip.and_then(|ip| judged(SocketAddr::new(ip, port), method, "/", authority));
-    directly.or_else(|first| {
-        let proxy = SocketAddr::from((Ipv4Addr::LOCALHOST, PROXY_PORT));
-        judged(proxy, method, &format!("http://{authority}/"), authority).map_err(|_| first)
-    })
+    let ip = bare.parse::<IpAddr>().or_else(|_| look_up(bare))?;
+    judged(SocketAddr::new(ip, port), method, "/", authority)
+}
+
+/// The same through the proxy that programs are told of.
+pub(super) fn request_by_proxy(object: &OsStr) -> io::Result<()> {
+    let (method, authority) = written(object)?;
+    let proxy = SocketAddr::from((Ipv4Addr::LOCALHOST, PROXY_PORT));
+    judged(proxy, method, &format!("http://{authority}/"), authority)
+}
+
+fn written(object: &OsStr) -> io::Result<(&str, &str)> {
+    object.to_str().and_then(|text| text.split_once(' ')).ok_or_else(refused)
 }
 
 /// Whether a gateway that dials nothing would have passed a request on: then it says that the other side is out of

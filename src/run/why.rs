@@ -4,7 +4,7 @@
 //! leaves showing them to `cli`.
 //! Invariant: nothing is changed by a trial but for an empty file that is made and taken away again.
 
-use super::acts::{Act, Tried, acting, told};
+use super::acts::{Act, BY_PROXY, Tried, acting, told};
 use super::explain::MADE;
 use super::live::Live;
 use crate::capability::{Capability, Family, Host, Target};
@@ -47,6 +47,8 @@ pub struct Attempt {
     pub act: Act,
     /// The kernel's error number; none when it said yes.
     pub error: Option<i32>,
+    /// The same asked of the proxy that programs are told of, where a host was asked for.
+    pub by_proxy: Option<Tried>,
     /// What held.
     pub enforcement: Enforcement,
     /// The plan it was tried with.
@@ -94,20 +96,35 @@ pub fn try_out(policy: &Policy, request: &Request, backend: Option<Backend>) -> 
     }
     match ground.launch(policy, request, &chosen.act, backend) {
         Err(why) => Trial::Untried(why),
-        Ok((tried, enforcement, plan, remarks)) => {
+        Ok(Said { tried, by_proxy, enforcement, plan, remarks }) => {
             if chosen.leaves == Leaves::File && tried.error.is_none() {
                 let _ = fs::remove_file(&chosen.act.object);
             }
-            let verdict = compare(policy, request, &chosen, tried.error.is_none(), &remarks);
+            let asked = by_proxy.as_ref().map(|tried| tried.error.is_none());
+            let done = tried.error.is_none() || asked == Some(true);
+            let verdict = match compare(policy, request, &chosen, done, &remarks) {
+                Verdict::Agree if asked == Some(tried.error.is_some()) => one_way(&tried, &enforcement),
+                verdict => verdict,
+            };
             Trial::Tried(Box::new(Attempt {
                 act: chosen.act,
                 error: tried.error,
+                by_proxy,
                 enforcement,
                 plan,
                 verdict,
             }))
         }
     }
+}
+
+/// What a launch for a trial came to.
+struct Said {
+    tried: Tried,
+    by_proxy: Option<Tried>,
+    enforcement: Enforcement,
+    plan: Plan,
+    remarks: Vec<String>,
 }
 
 /// What is tried for a request, and the request it stands for.
@@ -213,6 +230,19 @@ fn find(name: &std::ffi::OsStr, cwd: Option<&Path>) -> Option<PathBuf> {
     ["/usr/local/bin", "/usr/bin", "/bin"].iter().map(|dir| Path::new(dir).join(name)).find(is_program)
 }
 
+/// A host that is reached in one of two ways only: where not every port is watched, programs must ask the proxy.
+fn one_way(directly: &Tried, enforcement: &Enforcement) -> Verdict {
+    let mut missing = enforcement.missing();
+    let lacking = missing.find(|one| matches!(one, Guarantee::NetPorts | Guarantee::NetNames));
+    match lacking {
+        Some(guarantee) if directly.error.is_some() => Verdict::Expected(format!(
+            "only programs that ask the proxy (SBX_PROXY) reach it here, because {} is missing",
+            guarantee.name()
+        )),
+        _ => Verdict::Differ,
+    }
+}
+
 fn compare(policy: &Policy, request: &Request, chosen: &Chosen, done: bool, remarks: &[String]) -> Verdict {
     let allowed = decide(policy, chosen.about.as_ref().unwrap_or(request)).is_allowed();
     if allowed == done {
@@ -290,7 +320,7 @@ impl Ground {
         request: &Request,
         act: &Act,
         backend: Option<Backend>,
-    ) -> Result<(Tried, Enforcement, Plan, Vec<String>), String> {
+    ) -> Result<Said, String> {
         let program =
             std::env::current_exe().and_then(fs::canonicalize).map_err(|error| error.to_string())?;
         // Which programs may run depends on where; which files may be reached must not depend on a root.
@@ -299,7 +329,11 @@ impl Ground {
             _ => &self.0,
         };
         let policy = policy.for_trial(at, &program).ok_or("the trial itself cannot be granted")?;
-        let request = Request::exec(acting(&program, std::slice::from_ref(act))).in_dir(at);
+        let mut acts = vec![act.clone()];
+        if act.name == "request" {
+            acts.push(Act::new(BY_PROXY, act.object.clone()));
+        }
+        let request = Request::exec(acting(&program, &acts)).in_dir(at);
         let decision = decide(&policy, &request);
         let permit = decision.permit().ok_or("the trial itself is denied")?;
         // What this machine cannot hold is told, and does not keep the rest from being tried.
@@ -321,12 +355,20 @@ impl Ground {
         if let End::Setup(failure) = &outcome.end {
             return Err(format!("the fence could not be built: {failure}"));
         }
-        let tried =
-            told(&outcome.stdout).pop().ok_or_else(|| format!("the trial ended early: {:?}", outcome.end))?;
+        let mut said = told(&outcome.stdout).into_iter();
+        let early = || format!("the trial ended early: {:?}", outcome.end);
+        let tried = said.next().ok_or_else(early)?;
+        let by_proxy = if acts.len() > 1 { Some(said.next().ok_or_else(early)?) } else { None };
         if tried.error == Some(0) {
             return Err("this kernel has no way to ask without doing it".to_owned());
         }
-        Ok((tried, outcome.enforcement, lowered.plan, lowered.remarks))
+        Ok(Said {
+            tried,
+            by_proxy,
+            enforcement: outcome.enforcement,
+            plan: lowered.plan,
+            remarks: lowered.remarks,
+        })
     }
 }
 
