@@ -24,7 +24,6 @@ mod records;
 mod support;
 #[path = "support_agreement"]
 mod support_agreement {
-    #[expect(dead_code, reason = "the helper has operations for some acts only")]
     pub(crate) mod acts;
     #[expect(dead_code, reason = "the helper moves and runs nothing")]
     pub(crate) mod more;
