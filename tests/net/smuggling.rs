@@ -81,6 +81,26 @@ curl -s -m 40 -o /dev/null $v -X $m -d x -w '%{http_code} ' https://api.test:{ht
     assert_eq!(world.run(grants(4).trim_end(), plain).stdout, "200");
 }
 
+/// Servers read the body of a DELETE, which therefore needs no more than the verb, and goes with it or not at all.
+#[test]
+fn a_delete_may_carry_a_body() {
+    let world = World::new();
+    let script = "for w in '--http1.1 http://api.test:{http}' '--http1.1 https://api.test:{https}' '--http2 https://api.test:{https}'; do \
+curl -s -m 60 -X DELETE -d hello $w/x; \
+head -c 300000 /dev/zero | curl -s -m 60 -X DELETE -H 'Expect:' -T - $w/y; done; \
+curl -s -m 60 -X DELETE -d one http://api.test:{http}/1 --next -s -m 60 -X DELETE -d four http://api.test:{http}/2";
+    let ran = world.run("net.delete: {hosts: [api.test]}", script);
+    let of = |port: &str| format!("DELETE /x api.test:{{{port}}} 5\nDELETE /y api.test:{{{port}}} 300000\n");
+    let last = "DELETE /1 api.test:{http} 3\nDELETE /2 api.test:{http} 4\n";
+    assert_eq!(ran.stdout, world.fill(&format!("{}{}{last}", of("http"), of("https").repeat(2))), "{ran:?}");
+    let _ = (world.http.take(), world.https.take());
+    let refused = "for u in http://api.test:{http} https://api.test:{https}; do \
+curl -s -m 60 -o /dev/null -w '%{http_code} ' -X DELETE -d hello $u/x; done";
+    let without = "net.get: {hosts: [api.test]}\nnet.post: {hosts: [api.test]}\nnet.put: {hosts: [api.test]}";
+    assert_eq!(world.run(without, refused).stdout, "403 403 ");
+    assert_eq!((world.http.take().len(), world.https.take().len()), (0, 0));
+}
+
 /// Fetching with git is reading; anything else sent to the same path is not.
 #[test]
 fn what_git_does_not_send_is_no_reading() {
