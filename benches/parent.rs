@@ -21,6 +21,9 @@ const ROUNDS: usize = 100;
 const BALLAST: usize = 200 << 20;
 const PAGE: usize = 4096;
 
+/// How something permitted is launched.
+type Way = fn(&Permit<'_>) -> Result<(), Box<dyn Error>>;
+
 fn main() -> Result<(), Box<dyn Error>> {
     sbx_platform::take_over(std::env::args_os());
     let here = std::env::current_dir()?;
@@ -29,8 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let policy = Policy::from_specs("bench", &[spec], &facts).map_err(|problems| format!("{problems:?}"))?;
     let request = Request::exec(["/bin/true"]).in_dir(&here);
     let permit = decide(&policy, &request).permit().ok_or("the launch is not granted")?;
-    let ways: [(&str, fn(&Permit<'_>) -> Result<(), Box<dyn Error>>); 2] =
-        [("the program itself", in_process), ("a launcher", through_launcher)];
+    let ways: [(&str, Way); 2] = [("the program itself", in_process), ("a launcher", through_launcher)];
     for (name, way) in ways {
         let (mut small, mut large) = (Vec::new(), Vec::new());
         for _ in 0..ROUNDS {
