@@ -217,6 +217,7 @@ pub(super) fn why(denial: Value) -> Value {
             ("object", text()),
             ("done", flag()),
             ("error", number()),
+            ("by_proxy", json!({ "type": ["boolean", "null"] })),
             ("backend", text()),
             ("landlock", number()),
             ("missing", strings()),
