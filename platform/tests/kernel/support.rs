@@ -115,7 +115,7 @@ impl World {
         let mut plan = Plan::new(&own, argv);
         plan.stdio = Stdio::Capture;
         plan.cwd = self.dir.join("work");
-        plan.limits.wall = Some(Duration::from_secs(20));
+        plan.limits.wall = Some(Duration::from_secs(60));
         for name in ["/usr", "/lib", "/lib64", "/bin"].map(PathBuf::from) {
             match std::fs::read_link(&name) {
                 Ok(target) => plan.mounts.push(MountOp::Symlink { target, dest: name }),
