@@ -131,6 +131,11 @@ impl Bench {
         self.exec(&["sh", "-c", script])
     }
 
+    /// Whether these tests are run by root.
+    pub(crate) fn is_root(&self) -> bool {
+        self.shell_line("id -u").stdout.trim() == "0"
+    }
+
     /// A line for the shell outside, in which `SBX` is the binary.
     pub(crate) fn shell_line(&self, line: &str) -> Run {
         let mut command = self.command("/bin/sh");

@@ -3,8 +3,13 @@
 use crate::attacks::BACKENDS;
 use crate::bench::Bench;
 
-fn is_root(bench: &Bench) -> bool {
-    bench.shell_line("id -u").stdout.trim() == "0"
+/// Gives `shut` to somebody who can be kept out of it, and says how to be that one: root enters everything.
+fn shut_out(bench: &Bench) -> &'static str {
+    if !bench.is_root() {
+        return "";
+    }
+    bench.shell_line("chmod -R a+rwX .. && chown 64999 shut");
+    "setpriv --reuid=64999 --clear-groups "
 }
 
 #[test]
@@ -12,13 +17,7 @@ fn a_root_that_cannot_be_entered_is_said_so_and_nothing_runs() {
     let bench = Bench::new("shut");
     let shut = bench.subdir("shut");
     bench.record_at(&format!("capabilities:\n  - proc.exec: {{in: {shut}}}\n  - fs.read: {{in: {shut}}}\n"));
-    // Root can enter everything: a user of its own cannot.
-    let user = if is_root(&bench) {
-        bench.shell_line("chmod -R a+rwX .. && chown 64999 shut");
-        "setpriv --reuid=64999 --clear-groups "
-    } else {
-        ""
-    };
+    let user = shut_out(&bench);
     for (backend, accepted) in BACKENDS {
         let run = bench.shell_line(&format!(
             "chmod 0 shut; {user} SBX exec --agent agent.yml --in {shut} --backend {backend} {accepted} -- echo ran"
@@ -41,12 +40,7 @@ fn a_place_that_cannot_be_read_opens_nothing_and_the_rest_works() {
         "capabilities:\n  - proc.exec: {{in: {root}}}\n  - fs.read: {{in: {root}/shut}}\n  - fs.write: {{in: {root}, paths: [\"shut/*\", out]}}\n"
     ));
     bench.write("out", "");
-    let user = if is_root(&bench) {
-        bench.shell_line("chmod -R a+rwX .. && chown 64999 shut");
-        "setpriv --reuid=64999 --clear-groups "
-    } else {
-        ""
-    };
+    let user = shut_out(&bench);
     for (backend, accepted) in BACKENDS {
         let run = bench.shell_line(&format!(
             "chmod 0 shut; {user} SBX exec --agent agent.yml --backend {backend} {accepted} -- \
@@ -74,7 +68,7 @@ fn where_no_control_group_can_be_made_a_limit_is_refused_by_name() {
     };
     let run_where = |kind: &str, rest: &str| {
         let launch = launch.replace("REST", rest);
-        let run = match is_root(&bench) {
+        let run = match bench.is_root() {
             true => {
                 bench.write("closed.sh", &format!("{}\n{launch}\n", closing(kind)));
                 bench.shell_line("sed -i s,S''BX,SBX,g closed.sh; exec unshare -m sh closed.sh")
@@ -90,7 +84,7 @@ fn where_no_control_group_can_be_made_a_limit_is_refused_by_name() {
     let run = run_where(".", "");
     assert_eq!((run.status, run.stdout.as_str()), (125, ""), "{}", run.stderr);
     assert!(run.stderr.contains("does not give memory-limit"), "{}", run.stderr);
-    assert_eq!(run.stderr.contains("pids-limit"), is_root(&bench), "{}", run.stderr);
+    assert_eq!(run.stderr.contains("pids-limit"), bench.is_root(), "{}", run.stderr);
     let run = run_where("memory|unified", "");
     assert_eq!((run.status, run.stdout.as_str()), (125, ""), "{}", run.stderr);
     assert!(run.stderr.contains("does not give memory-limit\n"), "{}", run.stderr);

@@ -17,7 +17,7 @@ fn a_limit_that_was_reached_is_named() {
     let run = bench.sh("exec dd if=/dev/zero of=big bs=64k count=100 2>/dev/null");
     assert!(run.stderr.contains("the file-size limit was reached"), "{}", run.stderr);
     // These two are counted in a control group, which not everybody is given.
-    let root = bench.shell_line("id -u").stdout.trim() == "0";
+    let root = bench.is_root();
     bench.open_record("limits: {pids: 12}\n");
     let run = bench.sh("(i=0; while [ $i -lt 40 ]; do sleep 1 & i=$((i+1)); done) 2>/dev/null; exit 7");
     assert_eq!(run.status, 7, "{}", run.stderr);

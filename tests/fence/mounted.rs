@@ -6,20 +6,16 @@ use crate::bench::{Bench, Run};
 /// A script with mounts of its own, as whoever runs the tests: root has them without a user namespace.
 fn with_mounts(bench: &Bench, script: &str) -> Run {
     bench.write("mounts.sh", script);
-    let namespace = if is_root(bench) { "unshare -m" } else { "unshare -Urm" };
+    let namespace = if bench.is_root() { "unshare -m" } else { "unshare -Urm" };
     let run = bench.shell_line(&format!("sed -i s,S''BX,SBX,g mounts.sh; exec {namespace} sh -e mounts.sh"));
     assert_ne!(run.status, 99, "mounts cannot be made here: {}", run.stderr);
     run
 }
 
-fn is_root(bench: &Bench) -> bool {
-    bench.shell_line("id -u").stdout.trim() == "0"
-}
-
 /// Backends that work where the caller is root of a user namespace: there, nothing belongs to the real root, so that
 /// no bubblewrap is trusted.
 fn backends(bench: &Bench) -> Vec<(&'static str, &'static str)> {
-    BACKENDS.into_iter().filter(|(name, _)| *name != "bwrap" || is_root(bench)).collect()
+    BACKENDS.into_iter().filter(|(name, _)| *name != "bwrap" || bench.is_root()).collect()
 }
 
 const TREE: &str = "mkdir -p m ro other/place\n\
@@ -79,7 +75,7 @@ fn a_place_that_is_read_stays_so_in_all_that_is_mounted_there() {
 #[test]
 fn whose_a_program_is_does_not_matter_on_a_mount_below_either() {
     let bench = Bench::new("suid");
-    if !is_root(&bench) {
+    if !bench.is_root() {
         // A user can hand no file to another; the bit on a file of one's own says nothing.
         assert_ne!(bench.shell_line("touch f; chown 64999 f 2>/dev/null").status, 0);
         return;
