@@ -43,16 +43,16 @@ pub(super) const CONNECTING: Duration = Duration::from_secs(15);
 pub(super) const IDLE: Duration = Duration::from_secs(3600);
 /// How long it may be silent once one direction has ended.
 pub(super) const HALF_CLOSED: Duration = Duration::from_secs(300);
-/// What is read of a refused request's body, so that the refusal can be read.
-pub(super) const DRAINED: usize = 1 << 20;
-/// How long that may take.
-pub(super) const DRAINING: Duration = Duration::from_secs(2);
+/// How long the body of a refused request is read and thrown away, so that the refusal can be read.
+pub(super) const DRAINING: Duration = Duration::from_secs(5);
 /// The buffer a direction starts with.
 pub(super) const SMALL_BUFFER: usize = 16 << 10;
 /// The buffer of a direction in which much flows.
 pub(super) const LARGE_BUFFER: usize = 512 << 10;
 /// Large buffers at one time; other connections stay with small ones.
 pub(super) const LARGE_BUFFERS: usize = 32;
+/// TLS that waits to be sent on a connection of HTTP/1, each way; never more than one buffer comes to.
+pub(super) const SEALED: usize = 256 << 10;
 /// Answers to how a host's port is held that are kept.
 pub(super) const HOLDS: usize = 1024;
 /// Certificates kept for inspected hosts.

@@ -19,7 +19,8 @@ use sbx_platform::door::{Doors, Porter};
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
+use tokio::runtime::{self, Runtime};
 use tokio::sync::Notify;
 
 /// Serves the network of one launch.
@@ -29,6 +30,8 @@ pub struct Gateway {
     /// Whether some connections are opened.
     inspects: bool,
     published: Vec<TcpListener>,
+    /// What serves the doors, until it does.
+    runtime: Option<Runtime>,
     running: Option<Running>,
 }
 
@@ -36,7 +39,6 @@ pub struct Gateway {
 struct Running {
     stop: Arc<Notify>,
     thread: JoinHandle<()>,
-    keeping: JoinHandle<()>,
 }
 
 impl Gateway {
@@ -59,9 +61,9 @@ impl Gateway {
         let inspects = needs_issuer(policy, &secrets);
         let listen = listen.iter().filter(|_| settings.dials);
         let published = listen.map(|port| publish(*port)).collect::<io::Result<Vec<_>>>()?;
-        let report = Report::new(authority.agent(), settings.sink);
+        let report = Report::apart(authority.agent(), settings.sink);
         let service = Arc::new(Service::new(authority, report, secrets, outer_proxy, settings.dials));
-        Ok(Self { service, inspects, published, running: None })
+        Ok(Self { service, inspects, published, runtime: None, running: None })
     }
 
     /// Whether some connections are opened, so that programs inside must trust a certificate of this launch.
@@ -88,6 +90,14 @@ impl Gateway {
     pub fn refused(&self) -> Vec<Denial> {
         self.service.report.refusals()
     }
+
+    /// Says that the launch is over. Serving ends beside whatever else is to be done; dropping waits for it.
+    pub fn stop(&self) {
+        if let Some(running) = &self.running {
+            self.service.report.ending();
+            running.stop.notify_one();
+        }
+    }
 }
 
 /// Whether some host could be held with fewer than four verbs, or is given a secret.
@@ -110,16 +120,29 @@ fn needs_issuer(policy: &Policy, secrets: &Secrets) -> bool {
     !secrets.0.is_empty() || verbs[1..].iter().any(|verb| entries(*verb) != first)
 }
 
+fn make_runtime() -> io::Result<Runtime> {
+    runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(bounds::RESOLVING_THREADS)
+        .build()
+}
+
 impl Porter for Gateway {
+    /// Makes what takes time and needs no doors; no thread yet, because another fence may be tried after this one.
+    fn begun(&mut self) -> io::Result<()> {
+        self.trust()?;
+        if self.runtime.is_none() {
+            self.runtime = Some(make_runtime()?);
+        }
+        Ok(())
+    }
+
     fn open(&mut self, doors: Doors) -> io::Result<()> {
         self.trust()?;
+        let runtime = self.runtime.take().map_or_else(make_runtime, Ok)?;
         let service = self.service.clone();
         let published = std::mem::take(&mut self.published);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .max_blocking_threads(bounds::RESOLVING_THREADS)
-            .build()?;
         let stop = Arc::new(Notify::new());
         let stopped = stop.clone();
         let work = move || {
@@ -134,21 +157,21 @@ impl Porter for Gateway {
             // resolver that does not answer.
             runtime.shutdown_background();
         };
-        let keeping = self.service.report.begin()?;
-        let thread = std::thread::Builder::new().name("sbx-gateway".to_owned()).spawn(work)?;
-        self.running = Some(Running { stop, thread, keeping });
+        let thread = Builder::new().name("sbx-gateway".to_owned()).spawn(work)?;
+        self.running = Some(Running { stop, thread });
         Ok(())
     }
 }
 
 impl Drop for Gateway {
     fn drop(&mut self) {
+        self.stop();
         if let Some(running) = self.running.take() {
-            self.service.report.ending();
-            running.stop.notify_one();
             let _ = running.thread.join();
             self.service.report.end();
-            let _ = running.keeping.join();
+        }
+        if let Some(unused) = self.runtime.take() {
+            unused.shutdown_background();
         }
     }
 }

@@ -53,7 +53,7 @@ impl Service {
                 timely(self.outer_tls.connect(&aim.target.host, outer, &said.protocols, meter)).await?;
             Ok::<_, Refused>((issuer.answer_for(&aim.target.host, http2)?, outer, http2, judged))
         };
-        let (config, outer, http2, judged) = match prepared.await {
+        let (config, mut outer, http2, judged) = match prepared.await {
             Ok(prepared) => prepared,
             Err(refused) => {
                 *stream = Some(client);
@@ -61,12 +61,15 @@ impl Service {
             }
         };
         let accepting = TlsAcceptor::from(config).accept(Ahead::new(first, client, meter));
-        let inner = timely(accepting).await?;
+        let mut inner = timely(accepting).await?;
         let route = self.route(aim, true, judged);
         if http2 {
             meter.while_alive(http::serve_two(self, inner, outer, route, meter)).await?;
             return Ok("inspected http2");
         }
+        // What comes as one buffer goes on in few calls.
+        inner.get_mut().1.set_buffer_limit(Some(bounds::SEALED));
+        outer.get_mut().1.set_buffer_limit(Some(bounds::SEALED));
         let serving = Serving::Fixed(route, Some(Open::new(Box::new(outer), false)));
         meter.while_alive(http::serve(self, inner, Vec::new(), serving, meter)).await?;
         Ok("inspected http")

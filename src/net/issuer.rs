@@ -25,9 +25,15 @@ pub(crate) struct Authority {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
+    made: Mutex<Made>,
+}
+
+/// What is made when the first host is answered for.
+#[derive(Default)]
+struct Made {
     /// One key for all hosts: it never leaves this process either.
-    leaf: KeyPair,
-    made: Mutex<HashMap<(Host, bool), Arc<ServerConfig>>>,
+    leaf: Option<KeyPair>,
+    configs: HashMap<(Host, bool), Arc<ServerConfig>>,
 }
 
 impl fmt::Debug for Authority {
@@ -55,8 +61,7 @@ impl Authority {
             pem: certificate.pem(),
             certificate: certificate.der().clone(),
             issuer: Issuer::new(params, key),
-            leaf: KeyPair::generate().map_err(failed)?,
-            made: Mutex::new(HashMap::new()),
+            made: Mutex::default(),
         })
     }
 
@@ -69,18 +74,22 @@ impl Authority {
     pub(crate) fn answer_for(&self, host: &Host, http2: bool) -> io::Result<Arc<ServerConfig>> {
         let key = (host.clone(), http2);
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(config) = made.get(&key) {
+        if let Some(config) = made.configs.get(&key) {
             return Ok(config.clone());
         }
-        if made.len() >= bounds::CERTIFICATES {
-            made.clear();
+        if made.configs.len() >= bounds::CERTIFICATES {
+            made.configs.clear();
         }
-        let config = Arc::new(self.make(host, http2)?);
-        made.insert(key, config.clone());
+        let leaf = match made.leaf.take() {
+            Some(leaf) => leaf,
+            None => KeyPair::generate().map_err(failed)?,
+        };
+        let config = Arc::new(self.make(host, http2, made.leaf.insert(leaf))?);
+        made.configs.insert(key, config.clone());
         Ok(config)
     }
 
-    fn make(&self, host: &Host, http2: bool) -> io::Result<ServerConfig> {
+    fn make(&self, host: &Host, http2: bool, own: &KeyPair) -> io::Result<ServerConfig> {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
         params.subject_alt_names = vec![match host {
@@ -91,9 +100,9 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         set_dates(&mut params);
-        let leaf = params.signed_by(&self.leaf, &self.issuer).map_err(failed)?;
+        let leaf = params.signed_by(own, &self.issuer).map_err(failed)?;
         let chain = vec![leaf.der().clone(), self.certificate.clone()];
-        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.leaf.serialize_der()));
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(own.serialize_der()));
         let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(failed)?

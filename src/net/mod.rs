@@ -16,6 +16,7 @@ mod http;
 mod inbound;
 mod inspect;
 mod issuer;
+mod keeping;
 mod names;
 mod outer_proxy;
 mod outer_tls;

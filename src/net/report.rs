@@ -5,35 +5,23 @@
 //! Invariant: no event carries a body, a header's value or more of a target than its path.
 
 use super::bounds;
+use super::keeping::Keeping;
 use crate::audit::{Event, Rate, Sink};
 use crate::capability::Target;
 use crate::decide::Denial;
 use serde_json::{Value, json};
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{JoinHandle, Thread};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Where the gateway tells what happens; shared by everything it serves.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
     agent: Arc<str>,
-    sink: Arc<dyn Sink>,
+    keeping: Arc<Keeping>,
     kept: Arc<Mutex<Kept>>,
-    /// To the thread that keeps events, so that no connection waits for a disk; none ends it.
-    writer: Arc<OnceLock<Writer>>,
-    unkept: Arc<AtomicBool>,
     /// Whether the launch is over.
     ending: Arc<AtomicBool>,
-}
-
-/// The way to the thread that keeps events.
-#[derive(Debug)]
-struct Writer {
-    events: SyncSender<Option<Event>>,
-    thread: Thread,
 }
 
 #[derive(Debug)]
@@ -87,45 +75,26 @@ impl Passed {
 }
 
 impl Report {
+    /// Events are kept where they are told.
     pub(crate) fn new(agent: &str, sink: Arc<dyn Sink>) -> Self {
+        Self::to(agent, Keeping::in_place(sink))
+    }
+
+    /// Events are kept by a thread of their own, so that no connection waits for a disk; it ends with
+    /// [`Report::end`].
+    pub(crate) fn apart(agent: &str, sink: Arc<dyn Sink>) -> Self {
+        Self::to(agent, Keeping::apart(sink))
+    }
+
+    fn to(agent: &str, keeping: Keeping) -> Self {
         let rate = || Rate::new(bounds::EVENTS_AT_ONCE, bounds::EVENTS_PER_SECOND);
         let kept = Kept { refusals: Vec::new(), names: rate(), refused: rate() };
         Self {
             agent: agent.into(),
-            sink,
+            keeping: Arc::new(keeping),
             kept: Arc::new(Mutex::new(kept)),
-            writer: Arc::default(),
-            unkept: Arc::default(),
             ending: Arc::default(),
         }
-    }
-
-    /// Starts the thread that keeps events; it ends when told by [`Report::end`].
-    pub(crate) fn begin(&self) -> io::Result<JoinHandle<()>> {
-        let (send, receive) = sync_channel::<Option<Event>>(bounds::EVENTS_WAITING);
-        let (sink, unkept) = (self.sink.clone(), self.unkept.clone());
-        let keep = move || {
-            let mut more = true;
-            while more {
-                let Ok(Some(first)) = receive.recv() else { return };
-                // Connections come in crowds. Until the pause is over nobody has to wake this thread.
-                std::thread::park_timeout(bounds::EVENTS_TOGETHER);
-                let mut events = vec![first];
-                while more && events.len() < bounds::EVENTS_WAITING {
-                    match receive.try_recv() {
-                        Ok(Some(event)) => events.push(event),
-                        Ok(None) => more = false,
-                        Err(_) => break,
-                    }
-                }
-                if sink.record_all(events).is_err() {
-                    unkept.store(true, Ordering::Relaxed);
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("sbx-audit".to_owned()).spawn(keep)?;
-        let _ = self.writer.set(Writer { events: send, thread: thread.thread().clone() });
-        Ok(thread)
     }
 
     /// Says that the launch is over: what breaks off from now on does so for that.
@@ -138,7 +107,7 @@ impl Report {
         if self.ending.load(Ordering::Relaxed) { "ended with the launch" } else { "broken off" }
     }
 
-    /// Ends the thread that keeps events, once it has kept all; what was left out to the last is told before.
+    /// Returns when all events are kept; what was left out to the last is told before.
     pub(crate) fn end(&self) {
         let (names, refused) = {
             let kept = self.kept();
@@ -146,18 +115,15 @@ impl Report {
         };
         for (kind, left_out) in [("name", names), ("connection", refused)] {
             if left_out > 0 {
-                self.keep(Event::new(kind, &*self.agent, json!({ "left_out": left_out })));
+                self.keeping.keep(Event::new(kind, &*self.agent, json!({ "left_out": left_out })));
             }
         }
-        if let Some(writer) = self.writer.get() {
-            let _ = writer.events.send(None);
-            writer.thread.unpark();
-        }
+        self.keeping.end();
     }
 
     /// Whether an event could not be kept although it should have been: nothing new is begun then.
     pub(crate) fn is_unkept(&self) -> bool {
-        self.unkept.load(Ordering::Relaxed)
+        self.keeping.is_behind()
     }
 
     /// A name was asked for.
@@ -249,19 +215,7 @@ impl Report {
         if left_out > 0 {
             event.body.insert("left_out_before".to_owned(), json!(left_out));
         }
-        self.keep(event);
-    }
-
-    fn keep(&self, mut event: Event) {
-        self.sink.hear(&mut event);
-        let kept = match self.writer.get() {
-            // When the disk is slower than what happens, what happens waits.
-            Some(writer) => writer.events.send(Some(event)).is_ok(),
-            None => self.sink.record(event).is_ok(),
-        };
-        if !kept {
-            self.unkept.store(true, Ordering::Relaxed);
-        }
+        self.keeping.keep(event);
     }
 }
 

@@ -146,8 +146,8 @@ fn carry_out(
             other => other?,
         },
     };
+    let refused = telling.network.as_ref().map(Network::stop).unwrap_or_default();
     let warnings = armed_repositories(&outcome.acts);
-    let refused = telling.network.as_ref().map(Network::refused).unwrap_or_default();
     Ok(Ran { outcome, remarks: lowered.remarks, warnings, refused })
 }
 

@@ -65,6 +65,12 @@ impl Network {
     pub fn refused(&self) -> Vec<Denial> {
         self.gateway.refused()
     }
+
+    /// Ends serving, beside whatever else is to be done; what was refused until now.
+    pub(super) fn stop(&self) -> Vec<Denial> {
+        self.gateway.stop();
+        self.gateway.refused()
+    }
 }
 
 /// Requests that sbx makes itself with an agent's authority, its secrets and the caller's proxy.
@@ -94,6 +100,7 @@ fn settings(policy: &Policy, audit: &Arc<dyn Sink>) -> Result<(Settings, Vec<(St
 impl Porter for Network {
     /// The plan names the file; what is in it is needed only when the command starts.
     fn begun(&mut self) -> io::Result<()> {
+        self.gateway.begun()?;
         match (&mut self.bundle, self.gateway.trust()?) {
             (Some(bundle), Some(own)) => bundle.fill(own),
             _ => Ok(()),

@@ -142,6 +142,14 @@ fn a_refused_upload_can_read_why() {
     let script = "head -c 30000000 /dev/zero > big; curl -s -m 40 -o out -w '%{http_code}\n' -H 'Expect:' -T big http://api.test:{http}/; grep -c capability_absent out";
     let ran = world.run("net.get: {hosts: [\"api.test\"]}", script);
     assert_eq!(ran.stdout, "403\n1\n", "{ran:?}");
+    // One that looks for an answer only when everything is sent.
+    let script = r#"
+s = socket.create_connection(("api.test", {http}), 30); s.settimeout(30)
+s.sendall(b"PUT / HTTP/1.1\r\nHost: api.test:{http}\r\nContent-Length: 30000000\r\n\r\n" + bytes(30000000))
+print(s.recv(1000).split(b"\r\n")[0].decode())
+"#;
+    let ran = world.python("net.get: {hosts: [\"api.test\"]}", script);
+    assert_eq!(ran.stdout, "HTTP/1.1 403 Forbidden\n", "{ran:?}");
     assert!(world.http.take().is_empty());
 }
 

@@ -83,18 +83,13 @@ impl<S: Duplex> Connection<'_, S> {
         self.linger().await
     }
 
-    /// Takes a little of what is still coming, so that the answer is not lost with it.
+    /// Takes what is still coming, for a time, so that the answer is not lost with it: a client that still sends when
+    /// its connection is closed sees an error and not the answer.
     async fn linger(&mut self) -> io::Result<()> {
         let _ = self.reply.shutdown().await;
         let drain = async {
             let mut room = [0; 8192];
-            let mut taken = 0;
-            while taken < bounds::DRAINED {
-                match self.client.stream.read(&mut room).await {
-                    Ok(0) | Err(_) => return,
-                    Ok(read) => taken += read,
-                }
-            }
+            while self.client.stream.read(&mut room).await.is_ok_and(|read| read > 0) {}
         };
         let _ = tokio::time::timeout(bounds::DRAINING, drain).await;
         Ok(())

@@ -127,8 +127,10 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<OwnedFd> {
     widen(TcpListener::bind(address)?)
 }
 
-/// Lets as many wait as the kernel allows.
+/// Lets as many wait as the kernel allows; what is sent on its connections is not paced, because they stay on this host.
 fn widen(listener: TcpListener) -> io::Result<OwnedFd> {
     inet::listen(listener.as_raw_fd(), 4096)?;
+    // Every kernel has it; without it only time is lost.
+    let _ = inet::set(listener.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, b"reno");
     Ok(listener.into())
 }
