@@ -40,6 +40,7 @@ pub mod own;
 pub mod path;
 pub mod plan;
 pub mod probe;
+pub mod ready;
 pub mod report;
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 mod scratch;

@@ -7,6 +7,7 @@
 mod arguments;
 mod attaching;
 mod call;
+mod ferry;
 mod flight;
 mod gate;
 mod inquiry;

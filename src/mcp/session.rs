@@ -8,7 +8,7 @@ use super::gate::{Gate, Teller};
 use super::resolve::Resolved;
 use super::rules::{Origin, Rules};
 use super::watch::Watch;
-use super::wrap::{WrapError, carry, farewell};
+use super::wrap::{Out, WrapError, carry, farewell};
 use crate::audit::{Event, Sink};
 use crate::capability::Capability;
 use crate::decide::{Decision, Denial, DenialCode, Permit, Request, decide};
@@ -101,6 +101,7 @@ impl Session {
         let agent = rules.policy.agent().to_owned();
         // Before any thread is started, so that the signals come to us and to nobody else.
         let signals = Signals::collect().map_err(WrapError::from)?;
+        let out = Out::to_client().map_err(WrapError::from)?;
         let attaching = Arc::new(Attaching::new(Arc::clone(&log)));
         let told_of: Arc<dyn Sink> = attaching.clone();
         let Started { mut child, network, .. } =
@@ -113,7 +114,8 @@ impl Session {
         let gate = Gate::new(rules, &self.origin.server, Arc::clone(&log), Arc::clone(&teller));
         let gate = Arc::new(gate.running(self.resolved.package.clone()));
         attaching.attach(Arc::clone(&gate));
-        let ended = carry(child, signals, Arc::clone(&gate), watch, Arc::clone(&teller), self.most);
+        let (gated, tells) = (Arc::clone(&gate), Arc::clone(&teller));
+        let ended = carry(child, signals, gated, watch, tells, out.clone(), self.most);
         let why = match &ended {
             Ok(carried) => {
                 carried.hear_out();
@@ -121,7 +123,7 @@ impl Session {
             }
             Err(error) => error.to_string(),
         };
-        farewell(&gate, &why);
+        farewell(&gate, &out, &why);
         drop(network);
         gate.settle();
         let outcome = ended?.outcome;

@@ -1,11 +1,12 @@
 //! A fenced server and the streams around its gate.
 //!
-//! Answers for carrying lines in both directions, for the end of either side, and for nothing being left behind.
-//! It leaves judging lines to the [`Gate`] and the fence to the platform.
+//! Answers for the end of either side, and for nothing being left behind. It leaves carrying lines to the [`Ferry`],
+//! judging them to the [`Gate`] and the fence to the platform.
 //! Invariant: no line reaches the server or the client except through the gate; no queue is unbounded.
 
-use super::gate::{Gate, Passage, Teller};
-use super::protocol::{Fault, Kind, Line, LineReader, Message, error_line};
+use super::ferry::Ferry;
+use super::gate::{Gate, Teller};
+use super::protocol::{Kind, Line, LineReader, Message, error_line};
 use super::watch::{PAUSE, Watch};
 use sbx_platform::{Child, Outcome, PlatformError, Signals};
 use std::fs::File;
@@ -13,7 +14,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,8 @@ const DECLINING: Duration = Duration::from_secs(1);
 const SIGTERM: i32 = 15;
 
 /// What the wrap hears of.
-enum Heard {
+#[derive(Debug)]
+pub(super) enum Heard {
     ClientGone,
     ServerGone,
     Signal(i32),
@@ -45,7 +47,12 @@ impl Out {
     }
 
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        write_whole(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), bytes)
+        write_whole(&mut *self.lock(), bytes)
+    }
+
+    /// The way to the client, for whoever writes a line piece by piece.
+    pub(super) fn lock(&self) -> MutexGuard<'_, File> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -87,36 +94,28 @@ pub(super) fn carry(
     mut child: Child,
     signals: Signals,
     gate: Arc<Gate>,
-    watch: Watch,
+    mut watch: Watch,
     teller: Arc<dyn Teller>,
+    out: Out,
     most: usize,
 ) -> Result<Carried, WrapError> {
     let (Some(to_server), Some(from_server)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(io::Error::from(ErrorKind::BrokenPipe).into());
     };
-    let out = Out::to_client()?;
     let (tell, heard) = channel();
     let all_said = Arc::new(AtomicBool::new(false));
+    spawn_signals(signals, tell.clone());
     {
-        let (gate, out, tell) = (Arc::clone(&gate), out.clone(), tell.clone());
         let all_said = Arc::clone(&all_said);
         thread::spawn(move || {
-            inward(&gate, &out, to_server, most);
-            all_said.store(true, Ordering::Release);
-            let _ = tell.send(Heard::ClientGone);
+            let streams = (to_server, from_server);
+            let ferried = Ferry::new(&gate, &out, streams, most, &all_said, tell.clone())
+                .and_then(|ferry| ferry.run(PAUSE, || look_around(&mut watch, &gate, teller.as_ref())));
+            if let Err(error) = ferried {
+                teller.tell(&format!("error: lines are not carried any more: {error}"));
+                let _ = tell.send(Heard::ClientGone);
+            }
         });
-    }
-    {
-        let (gate, out, tell) = (Arc::clone(&gate), out.clone(), tell.clone());
-        thread::spawn(move || {
-            outward(&gate, &out, from_server, most, &tell);
-            let _ = tell.send(Heard::ServerGone);
-        });
-    }
-    spawn_signals(signals, tell);
-    {
-        let (gate, out) = (Arc::clone(&gate), out.clone());
-        thread::spawn(move || keep_watching(watch, &gate, &out, teller.as_ref()));
     }
     let outcome = see_out(child, &heard)?;
     Ok(Carried { outcome, all_said })
@@ -141,8 +140,7 @@ impl Carried {
 }
 
 /// Tells the client why its requests stay unanswered.
-pub(super) fn farewell(gate: &Gate, why: &str) {
-    let Ok(out) = Out::to_client() else { return };
+pub(super) fn farewell(gate: &Gate, out: &Out, why: &str) {
     for line in gate.farewell(why) {
         let _ = out.write(line.as_bytes());
     }
@@ -235,67 +233,8 @@ fn see_out(mut child: Child, heard: &Receiver<Heard>) -> Result<Outcome, Platfor
     }
 }
 
-/// From the client to the server, until the client has no more to say.
-fn inward(gate: &Gate, out: &Out, mut server: File, most: usize) {
-    let mut reader = LineReader::new(Patient(io::stdin()), most);
-    loop {
-        let passage = match reader.next_line() {
-            Ok(Some(Line::Whole(line))) => gate.from_client(line),
-            Ok(Some(Line::TooLong { head, .. })) => gate.refuse_from_client(&Fault::TooLong(most), head),
-            Ok(Some(Line::Unfinished(rest))) => gate.refuse_from_client(&Fault::Unfinished, rest),
-            Ok(None) | Err(_) => return,
-        };
-        let done = match passage {
-            Passage::AsIs => write_whole(&mut server, reader.last_with_end()),
-            Passage::Instead(line) => write_whole(&mut server, line.as_bytes()),
-            Passage::Back(line) => out.write(line.as_bytes()),
-            Passage::Dropped => Ok(()),
-        };
-        // A server that is gone is noticed by its silence; what the client still says is not lost on the gate.
-        let _ = done;
-        gate.finish_record();
-    }
-}
-
-/// From the server to the client, until the server is silent.
-fn outward(gate: &Gate, out: &Out, server: File, most: usize, tell: &Sender<Heard>) {
-    let mut reader = LineReader::new(server, most);
-    let mut client_there = true;
-    loop {
-        let passage = match reader.next_line() {
-            Ok(Some(Line::Whole(line))) => gate.from_server(line),
-            Ok(Some(Line::TooLong { head, tail })) => {
-                gate.refuse_from_server(&Fault::TooLong(most), head, tail)
-            }
-            Ok(Some(Line::Unfinished(rest))) => gate.refuse_from_server(&Fault::Unfinished, rest, &[]),
-            Ok(None) | Err(_) => return,
-        };
-        // Without a client it is read on: a server whose output nobody takes dies noisily in the middle of its own end.
-        if client_there {
-            let done = match passage {
-                Passage::AsIs => out.write(reader.last_with_end()),
-                Passage::Instead(line) | Passage::Back(line) => out.write(line.as_bytes()),
-                Passage::Dropped => Ok(()),
-            };
-            client_there = done.is_ok();
-            if !client_there {
-                let _ = tell.send(Heard::ClientGone);
-            }
-        }
-        gate.settle_many();
-    }
-}
-
-fn keep_watching(mut watch: Watch, gate: &Gate, out: &Out, teller: &dyn Teller) {
-    loop {
-        thread::sleep(PAUSE);
-        // A server that takes nothing must not hold up whoever else writes to the log.
-        gate.finish_record();
-        gate.settle_old();
-        if watch.look(gate, teller) {
-            for line in gate.list_changed() {
-                let _ = out.write(line.as_bytes());
-            }
-        }
-    }
+/// What is done from time to time: old ends of calls are kept, and other rules taken up. What the client is to hear.
+fn look_around(watch: &mut Watch, gate: &Gate, teller: &dyn Teller) -> Vec<String> {
+    gate.settle_old();
+    if watch.look(gate, teller) { gate.list_changed() } else { Vec::new() }
 }

@@ -56,6 +56,7 @@ for line in sys.stdin:
             import urllib.request
             try: urllib.request.urlopen(a["fetch"], timeout=10).read()
             except OSError as e: text = str(e)
+        if a.get("half"): sys.stdout.write(" "); sys.stdout.flush(); time.sleep(a["half"])
         if a.get("sleep"): time.sleep(a["sleep"])
         send({"jsonrpc": "2.0", "id": i, "result": {"content": [{"type": "text", "text": text}]}})
     else: send({"jsonrpc": "2.0", "id": i, "error": {"code": -32601, "message": "no " + str(method)}})

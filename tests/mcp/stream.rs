@@ -127,6 +127,31 @@ fn neither_side_waits_for_the_other() {
 }
 
 #[test]
+fn half_a_line_holds_nobody_up() {
+    let env = world(ECHO);
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.hello();
+    let call = |id: u64, name: &str, arguments: Value| {
+        let params = json!({ "name": name, "arguments": arguments });
+        json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string()
+    };
+    // The server has begun its answer and goes on with it later: what the gate itself answers comes first.
+    talk.send(&call(1, "echo", json!({ "half": 1 })));
+    std::thread::sleep(Duration::from_millis(300));
+    talk.send(&call(2, "evil", json!({})));
+    assert_eq!((talk.line()["id"].as_u64(), talk.line()["id"].as_u64()), (Some(2), Some(1)));
+    // Half a line of the client's is waited for, and what the server says meanwhile comes through.
+    talk.send(&call(3, "echo", json!({ "sleep": 0.3 })));
+    let last = call(4, "echo", json!({}));
+    let (begin, rest) = last.split_at(last.len() / 2);
+    talk.send_raw(begin.as_bytes());
+    assert_eq!(talk.line()["id"], 3);
+    talk.send_raw(rest.as_bytes());
+    talk.send_raw(b"\n");
+    assert_eq!(talk.line()["id"], 4);
+}
+
+#[test]
 fn a_server_that_reads_nothing_does_not_hold_up_the_log() {
     let env = world(ECHO);
     let mut talk = Talk::wrap(&env, &[]);

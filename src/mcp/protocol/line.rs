@@ -37,9 +37,15 @@ pub struct LineReader<R> {
     buffer: Vec<u8>,
     /// Where the next line starts.
     start: usize,
+    /// Where it ends, once that is known.
+    end: Option<usize>,
     /// Up to where there is no line end.
     searched: usize,
     filled: usize,
+    /// Whether something was left out of the next line, because it is too long.
+    cut: bool,
+    /// Whether the source has no more.
+    over: bool,
     /// Where the line stands, with its end, that was handed out last.
     last: Range<usize>,
 }
@@ -47,7 +53,9 @@ pub struct LineReader<R> {
 impl<R: Read> LineReader<R> {
     /// Reads lines of up to `most` bytes from `source`.
     pub fn new(source: R, most: usize) -> Self {
-        Self { source, most, buffer: vec![0; CHUNK], start: 0, searched: 0, filled: 0, last: 0..0 }
+        let buffer = vec![0; CHUNK];
+        let (cut, over) = (false, false);
+        Self { source, most, buffer, start: 0, end: None, searched: 0, filled: 0, cut, over, last: 0..0 }
     }
 
     /// The longest line that is taken.
@@ -56,10 +64,9 @@ impl<R: Read> LineReader<R> {
         self.most
     }
 
-    /// Whether a whole line is at hand without reading.
-    #[must_use]
-    pub fn has_line(&self) -> bool {
-        self.buffer[self.start..self.filled].contains(&b'\n')
+    /// Where lines come from.
+    pub const fn source(&self) -> &R {
+        &self.source
     }
 
     /// The whole line that was handed out last, with its end.
@@ -73,37 +80,79 @@ impl<R: Read> LineReader<R> {
     /// # Errors
     /// When the source cannot be read.
     pub fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
-        loop {
-            let fresh = &self.buffer[self.searched..self.filled];
-            if let Some(length) = fresh.iter().position(|byte| *byte == b'\n') {
-                let (from, to) = (self.start, self.searched + length);
-                self.start = to + 1;
-                self.searched = self.start;
-                self.last = from..self.start;
-                return Ok(Some(Line::Whole(&self.buffer[from..to])));
-            }
-            self.searched = self.filled;
-            self.last = 0..0;
-            if self.filled - self.start > self.most {
-                return self.pass_long_line().map(Some);
-            }
-            self.make_room();
-            let read = read(&mut self.source, &mut self.buffer[self.filled..])?;
-            if read == 0 {
-                let rest = self.start..self.filled;
-                (self.start, self.searched) = (self.filled, self.filled);
-                return Ok((!rest.is_empty()).then(|| Line::Unfinished(&self.buffer[rest])));
-            }
-            self.filled += read;
+        while !self.has_line() && !self.over {
+            self.fill()?;
         }
+        Ok(self.take_line())
+    }
+
+    /// Reads once; that waits only while there is nothing to read.
+    ///
+    /// # Errors
+    /// When the source cannot be read.
+    pub fn fill(&mut self) -> io::Result<()> {
+        self.make_room();
+        let read = read(&mut self.source, &mut self.buffer[self.filled..])?;
+        self.filled += read;
+        self.over = read == 0;
+        Ok(())
+    }
+
+    /// Whether the source has no more; what was read may still have to be taken.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Whether the source has no more, and all of it was taken.
+    #[must_use]
+    pub const fn is_done(&self) -> bool {
+        self.over && self.start == self.filled
+    }
+
+    /// Whether a whole line is at hand without reading.
+    pub fn has_line(&mut self) -> bool {
+        if self.end.is_none() {
+            let fresh = &self.buffer[self.searched..self.filled];
+            self.end = fresh.iter().position(|byte| *byte == b'\n').map(|length| self.searched + length);
+            self.searched = self.filled;
+        }
+        self.end.is_some()
+    }
+
+    /// The next line of what was read; at the end of the source also what is left.
+    pub fn take_line(&mut self) -> Option<Line<'_>> {
+        self.last = 0..0;
+        let whole = self.has_line();
+        if !whole && (!self.over || self.start == self.filled) {
+            return None;
+        }
+        let (from, to) = (self.start, self.end.take().unwrap_or(self.filled));
+        self.start = (to + 1).min(self.filled);
+        self.searched = self.start;
+        let line = &self.buffer[from..to];
+        if std::mem::take(&mut self.cut) || line.len() > self.most {
+            let (head, rest) = line.split_at(KEPT.min(line.len()));
+            return Some(Line::TooLong { head, tail: &rest[rest.len().saturating_sub(KEPT)..] });
+        }
+        if !whole {
+            return Some(Line::Unfinished(line));
+        }
+        self.last = from..self.start;
+        Some(Line::Whole(line))
     }
 
     /// Moves what is left to the front, and grows when a line needs it.
     fn make_room(&mut self) {
+        self.last = 0..0;
+        if self.filled - self.start > self.most.max(2 * KEPT) && !self.has_line() {
+            self.cut_line();
+        }
         if self.start > 0 {
             self.buffer.copy_within(self.start..self.filled, 0);
             self.filled -= self.start;
             self.searched -= self.start;
+            self.end = self.end.map(|end| end - self.start);
             self.start = 0;
         }
         if self.filled == 0 && self.buffer.len() > SPARE {
@@ -116,30 +165,13 @@ impl<R: Read> LineReader<R> {
         }
     }
 
-    /// Reads on to the end of a line that is too long, keeping only its ends.
-    fn pass_long_line(&mut self) -> io::Result<Line<'_>> {
-        let line = &self.buffer[self.start..self.filled];
-        let head = line[..KEPT.min(line.len())].to_vec();
-        let mut tail = line[line.len().saturating_sub(KEPT)..].to_vec();
-        let mut chunk = vec![0; CHUNK];
-        let rest = loop {
-            let read = read(&mut self.source, &mut chunk)?;
-            let end = chunk[..read].iter().position(|byte| *byte == b'\n');
-            tail.extend_from_slice(&chunk[..end.unwrap_or(read)]);
-            tail.drain(..tail.len().saturating_sub(KEPT));
-            match end {
-                Some(end) => break chunk[end + 1..read].to_vec(),
-                None if read == 0 => break Vec::new(),
-                None => {}
-            }
-        };
-        let (heads, tails) = (head.len(), tail.len());
-        self.buffer = [head, tail, rest].concat();
-        self.filled = self.buffer.len();
-        self.start = heads + tails;
-        self.searched = self.start;
-        let (head, tail) = self.buffer[..self.start].split_at(heads);
-        Ok(Line::TooLong { head, tail })
+    /// Keeps only the ends of a line that is too long already.
+    fn cut_line(&mut self) {
+        let (head, tail) = (self.start + KEPT, self.filled - KEPT);
+        self.buffer.copy_within(tail..self.filled, head);
+        self.filled = head + KEPT;
+        self.searched = self.filled;
+        self.cut = true;
     }
 }
 
