@@ -1,4 +1,4 @@
-//! What the audit log adds to a launch: its two events, each from opening the log to closing it.
+//! What the audit log adds to a launch: its two events, from opening the log to closing it.
 //!
 //! `cargo bench --bench audit`; docs/benchmarks.md says what the numbers mean. They are printed, never asserted.
 #![expect(clippy::print_stdout, reason = "a bench's output is its answer")]
@@ -12,6 +12,11 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 const ROUNDS: usize = 2000;
+
+/// As in the program.
+#[cfg(all(target_os = "linux", target_env = "musl"))]
+#[global_allocator]
+static HEAP: sbx_platform::heap::Heap = sbx_platform::heap::Heap::new();
 
 fn main() -> std::io::Result<()> {
     let dir = std::env::temp_dir().join(format!("sbx-audit-bench-{}", std::process::id()));
@@ -29,8 +34,9 @@ fn main() -> std::io::Result<()> {
 
 /// The events of one launch, as its process writes them.
 fn launch(dir: &std::path::Path, policy: &Policy) -> std::io::Result<Duration> {
-    let log = Log::new(dir, "bench", AuditSettings::default());
     let begun = Instant::now();
+    let log = Log::new(dir, "bench", AuditSettings::default());
+    log.stay_open();
     let begin = json!({
         "launch": "e584a394148d4f64", "argv": ["rg", "--line-number", "TODO", "src"], "cwd": "/home/u/app",
         "grant": "proc.exec{in=/home/u/app}", "authority": fingerprint(policy), "backend": "native",
@@ -43,5 +49,6 @@ fn launch(dir: &std::path::Path, policy: &Policy) -> std::io::Result<Duration> {
         "guarantees": guarantees, "missing": [], "launch": "e584a394148d4f64", "refused": [],
     });
     log.record(Event::new("end", "bench", end))?;
+    drop(log);
     Ok(begun.elapsed())
 }

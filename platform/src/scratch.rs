@@ -5,12 +5,16 @@
 //! Invariant: a directory belongs to a launch that lives as long as its lock is held; only what is not locked
 //! is swept.
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::thread::{Builder, JoinHandle};
 
 use crate::launch::ids;
+use crate::path;
 use crate::walk::{self, remove_tree};
 
 /// How the names of all such directories begin.
@@ -18,9 +22,11 @@ const PREFIX: &str = "sbx-scratch-";
 /// The most names looked at in one sweep.
 const MOST: usize = 4096;
 
-/// Directories of one launch; removed when dropped.
+/// Directories of one launch, or of launches that were killed; removed when dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
+    /// Where they lie, once that is known.
+    base: Option<PathBuf>,
     dirs: Vec<(PathBuf, File)>,
 }
 
@@ -28,20 +34,29 @@ pub(crate) struct Scratch {
 /// temporary files. Links followed, because profiles match what the kernel resolves to.
 fn base() -> io::Result<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|dir| dir.is_dir());
-    fs::canonicalize(runtime.unwrap_or_else(std::env::temp_dir))
+    path::real(&runtime.unwrap_or_else(std::env::temp_dir))
 }
 
 /// A name that no launch had before: where processes outlive a launch that was killed, one of them may still have
 /// rights on the directory of an earlier one with the same process number.
 fn fresh() -> String {
     let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    format!("{PREFIX}{}-{:x}", std::process::id(), since.as_nanos())
+    format!("{}{:x}", own_prefix(), since.as_nanos())
+}
+
+/// How the names of this process's own begin.
+fn own_prefix() -> String {
+    format!("{PREFIX}{}-", std::process::id())
 }
 
 impl Scratch {
     /// One more directory.
     pub(crate) fn add(&mut self) -> io::Result<PathBuf> {
-        let base = base()?;
+        let base = match self.base.take() {
+            Some(base) => base,
+            None => base()?,
+        };
+        let base = self.base.insert(base);
         for _ in 0..100 {
             let dir = base.join(fresh());
             match DirBuilder::new().mode(0o700).create(&dir) {
@@ -59,26 +74,48 @@ impl Scratch {
         Err(io::Error::from_raw_os_error(libc::EEXIST))
     }
 
-    /// Removes what launches left behind that were killed.
-    pub(crate) fn sweep() {
-        let Ok(base) = base() else { return };
-        let user = ids().0;
-        let mut left = Vec::new();
+    /// Removes what launches left behind that were killed. That is mostly nothing; but large trees take their time, in
+    /// which a launch must be watched.
+    pub(crate) fn sweep() -> Sweep {
+        let left = Self::left_behind();
+        if left.dirs.is_empty() {
+            return Sweep(None);
+        }
+        // Where no thread is to be had, this has removed them already.
+        Sweep(Builder::new().spawn(move || drop(left)).ok())
+    }
+
+    /// What no living launch holds, held by us.
+    fn left_behind() -> Self {
+        let Ok(base) = base() else { return Self::default() };
+        let (user, own) = (ids().0, own_prefix());
+        let mut found = Vec::new();
         let mut looked_at = 0;
         let _ = walk::names(&base, |name| {
-            if name.as_encoded_bytes().starts_with(PREFIX.as_bytes()) {
-                left.push(base.join(name));
+            let name = name.as_encoded_bytes();
+            if name.starts_with(PREFIX.as_bytes()) && !name.starts_with(own.as_bytes()) {
+                found.push(base.join(OsStr::from_bytes(name)));
             }
             looked_at += 1;
             looked_at < MOST
         });
-        for dir in left {
-            let own = fs::symlink_metadata(&dir).is_ok_and(|meta| meta.is_dir() && meta.uid() == user);
-            let Some(lock) = own.then(|| File::open(&dir).ok()).flatten() else { continue };
-            if lock.try_lock().is_ok() && is_still_there(&dir, &lock) {
-                remove_tree(&dir);
-            }
-        }
+        let abandoned = |dir: PathBuf| {
+            fs::symlink_metadata(&dir).ok().filter(|meta| meta.is_dir() && meta.uid() == user)?;
+            let lock = File::open(&dir).ok()?;
+            (lock.try_lock().is_ok() && is_still_there(&dir, &lock)).then_some((dir, lock))
+        };
+        Self { dirs: found.into_iter().filter_map(abandoned).collect(), base: Some(base) }
+    }
+}
+
+/// Removal under way, which is waited for at the end.
+#[derive(Debug)]
+pub(crate) struct Sweep(Option<JoinHandle<()>>);
+
+impl Drop for Sweep {
+    fn drop(&mut self) {
+        // A thread that only removes has nothing to say.
+        let _ = self.0.take().map(JoinHandle::join);
     }
 }
 
@@ -109,10 +146,10 @@ mod tests {
         let mut held = Scratch::default();
         let (own, other) = (held.add().unwrap(), held.add().unwrap());
         assert!(own != other && own.is_dir());
-        let left = base().unwrap().join(fresh());
+        let left = base().unwrap().join(fresh().replacen(&own_prefix(), "sbx-scratch-0-", 1));
         fs::create_dir(&left).unwrap();
         fs::write(left.join("file"), "x").unwrap();
-        Scratch::sweep();
+        drop(Scratch::sweep());
         assert!(!left.exists() && own.is_dir() && other.is_dir());
         drop(held);
         assert!(!own.exists() && !other.exists());

@@ -81,8 +81,8 @@ pub trait Sink: Send + Sync + std::fmt::Debug {
         Ok(())
     }
 
-    /// Expects many events: files may stay open in between. Only for a process that starts others by `execve`, for
-    /// what is merely forked would hold them too.
+    /// Expects more than one event: files may stay open in between. Only for a process that starts others by `execve`, or
+    /// forks before the first event: what is merely forked would hold them too.
     fn stay_open(&self) {}
 
     /// Hears of an event as it happens, before it waits to be kept; what is added to it is kept with it.

@@ -189,6 +189,9 @@ impl Fence {
             .pass_fds(self.pass_fd.clone())
             .accepting(accepted)
             .tracing(self.explain);
+        // Whoever builds the fence is forked before the first event; where another backend is tried after it, the keeper
+        // closes what it does not know.
+        log.stay_open();
         let sink: Arc<dyn Sink> = log.clone();
         let ran = run(&permit, &invocation, backend, &sink);
         if let Some(failure) = log.failure() {

@@ -15,16 +15,11 @@ static SCHEMES: [&str; number("scheme")] = of("scheme");
 static PREFIXES: [&str; number("prefix")] = of("prefix");
 static OPTIONS: [&str; number("option")] = of("option");
 static SETTINGS: [&str; number("setting")] = of("setting");
-/// Whether some prefix begins with the byte.
-static BEGINS: [bool; 256] = {
-    let prefixes: [&str; number("prefix")] = of("prefix");
-    let (mut begins, mut at) = ([false; 256], 0);
-    while at < prefixes.len() {
-        begins[prefixes[at].as_bytes()[0] as usize] = true;
-        at += 1;
-    }
-    begins
-};
+/// Whether some prefix begins with the byte; likewise some program with secrets among its options, and some scheme, in
+/// either case. Asked for every word of every command, and mostly answered with no.
+static PREFIX_BEGINS: [bool; 256] = begins(&of::<{ number("prefix") }>("prefix"));
+static PROGRAM_BEGINS: [bool; 256] = begins(&of::<{ number("option") }>("option"));
+static SCHEME_BEGINS: [bool; 256] = begins(&of::<{ number("scheme") }>("scheme"));
 
 /// The shipped rules.
 pub static SECRETS: SecretRules = SecretRules(());
@@ -75,8 +70,7 @@ impl SecretRules {
     /// The program of that name, when some of its options have secrets.
     #[must_use]
     pub fn program(&self, name: &str) -> Option<&'static str> {
-        // Looked at for every word of every command: most rows differ in the first letter already.
-        let begins = name.bytes().next()?;
+        let begins = name.bytes().next().filter(|byte| PROGRAM_BEGINS[usize::from(*byte)])?;
         let named = |row: &&&str| {
             let bytes = row.as_bytes();
             bytes.first() == Some(&begins) && bytes.get(name.len()) == Some(&b' ') && row.starts_with(name)
@@ -87,14 +81,15 @@ impl SecretRules {
     /// How a text begins, when that is how credentials do.
     #[must_use]
     pub fn prefix(&self, text: &str) -> Option<&'static str> {
-        let begins = text.bytes().next().filter(|byte| BEGINS[usize::from(*byte)])?;
+        let begins = text.bytes().next().filter(|byte| PREFIX_BEGINS[usize::from(*byte)])?;
         self.prefixes().find(|prefix| prefix.as_bytes().first() == Some(&begins) && text.starts_with(prefix))
     }
 
     /// Whether a word is followed by a credential.
     #[must_use]
     pub fn is_scheme(&self, word: &str) -> bool {
-        self.schemes().any(|scheme| scheme.eq_ignore_ascii_case(word))
+        word.bytes().next().is_some_and(|byte| SCHEME_BEGINS[usize::from(byte)])
+            && self.schemes().any(|scheme| scheme.eq_ignore_ascii_case(word))
     }
 
     /// Whether after this word names have their values in the next argument.
@@ -176,6 +171,18 @@ const fn of<const NUMBER: usize>(sort: &str) -> [&'static str; NUMBER] {
         at += 1;
     }
     all
+}
+
+/// With which bytes some of the texts begin, in either case.
+const fn begins(texts: &[&str]) -> [bool; 256] {
+    let (mut begins, mut at) = ([false; 256], 0);
+    while at < texts.len() {
+        let first = texts[at].as_bytes()[0];
+        begins[first.to_ascii_lowercase() as usize] = true;
+        begins[first.to_ascii_uppercase() as usize] = true;
+        at += 1;
+    }
+    begins
 }
 
 /// Whether two texts are the same, for while compiling.

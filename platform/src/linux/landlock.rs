@@ -44,6 +44,9 @@ const FULL: usize = size_of::<RulesetAttr>();
 /// The newest level this table was tested against; newer kernels are used at this level.
 const NEWEST: u32 = 7;
 
+/// Descriptors that are closed together.
+const AT_ONCE: usize = 64;
+
 #[repr(C)]
 struct RulesetAttr {
     fs: u64,
@@ -133,6 +136,8 @@ pub(crate) fn restrict(level: u32, places: &[Place], tcp: Tcp) -> Result<(), Set
     };
     let root = Path::new("/");
     let ruleset = create(level, tcp).map_err(|error| fail(root, &error))?;
+    // Closed together, which is cheaper than one by one.
+    let mut shown = Vec::with_capacity(places.len().min(AT_ONCE));
     for (index, place) in places.iter().enumerate() {
         // By letter: a place that is written in two ways gets two rules, which add up.
         let same = |other: &&Place| other.path.as_os_str() == place.path.as_os_str();
@@ -140,8 +145,12 @@ pub(crate) fn restrict(level: u32, places: &[Place], tcp: Tcp) -> Result<(), Set
             continue;
         }
         let rights = places[index..].iter().filter(same).fold(Rights::NONE, |all, other| all | other.rights);
-        add(&ruleset, level, &place.path, rights).map_err(|error| fail(&place.path, &error))?;
+        shown.extend(add(&ruleset, level, &place.path, rights).map_err(|error| fail(&place.path, &error))?);
+        if shown.len() == AT_ONCE {
+            fd::close_all(shown.drain(..));
+        }
     }
+    fd::close_all(shown);
     enforce(&ruleset).map_err(|error| fail(root, &error))
 }
 
@@ -184,18 +193,26 @@ fn enforce(ruleset: &OwnedFd) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) }).map(drop)
 }
 
-fn add(ruleset: &OwnedFd, level: u32, path: &Path, rights: Rights) -> io::Result<()> {
-    const PATH_BENEATH: u32 = 1;
+/// Allows `rights` below `path`; the descriptor the kernel was shown, if there is anything there.
+fn add(ruleset: &OwnedFd, level: u32, path: &Path, rights: Rights) -> io::Result<Option<OwnedFd>> {
     // Links were followed when the place was decided on; one that stands there now was put there since.
     let target = match fd::open2(fd::cwd(), &c_path(path)?, libc::O_PATH, 0, fd::NO_SYMLINKS) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    let mut allowed = translate(rights) & known(level);
-    // Rights that a file has too need no look at what it is.
-    if allowed & !ON_FILES != 0 && fd::stat(target.as_raw_fd())?.st_mode & libc::S_IFMT != libc::S_IFDIR {
-        allowed &= ON_FILES;
+    let allowed = translate(rights) & known(level);
+    match allow(ruleset, &target, allowed) {
+        // The kernel knows what it is, and takes no rights of directories for a file.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) && allowed & !ON_FILES != 0 => {
+            allow(ruleset, &target, allowed & ON_FILES)?;
+        }
+        other => other?,
     }
+    Ok(Some(target))
+}
+
+fn allow(ruleset: &OwnedFd, target: &OwnedFd, allowed: u64) -> io::Result<()> {
+    const PATH_BENEATH: u32 = 1;
     if allowed == 0 {
         return Ok(());
     }

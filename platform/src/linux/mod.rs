@@ -200,16 +200,15 @@ fn launch_behind(
     };
     drop(door);
     let begun_well = reception.begun(plan);
-    if backend == Backend::Landlock {
-        // While the command gets under way there is time for what others could not do.
-        Scratch::sweep();
-    }
     let mut open = |kit: Kit| {
         // Only now is it known how connections come to the doors, and so what holds.
         enforcement = promise(plan, backend, landlock, group.as_ref(), Some(kit.way))?;
         reception.open(plan, kit)
     };
-    let finished = supervise::wait(plan, started, &signals, ties, arranged.relays, begun_well, &mut open)?;
+    let watch = supervise::begin(plan, started, &signals, ties, arranged.relays, begun_well, &mut open);
+    // While the command gets under way there is time for what others could not do.
+    let _sweep = (backend == Backend::Landlock).then(Scratch::sweep);
+    let finished = watch.wait()?;
     if let Some((children, spared)) = brood {
         children.kill(&spared);
     }

@@ -69,8 +69,8 @@ const ACTS_MAX: usize = 1 << 17;
 /// Refusals that are kept, when each is told as it happens.
 const REFUSALS_MAX: usize = 256;
 
-/// One launch under way.
-struct Watch<'p> {
+/// One launch under way, to be waited for.
+pub(crate) struct Watch<'p> {
     plan: &'p Plan,
     started: Started,
     signals: &'p signal::Collected,
@@ -95,17 +95,17 @@ struct Watch<'p> {
     acts: Vec<Act>,
 }
 
-/// Waits for the end. The hang-up of a leash ends the launch too; so does an `open` that refuses the
-/// sockets of the network.
-pub(crate) fn wait(
-    plan: &Plan,
+/// Lets the command start, or ends everything, if that is known by now. An `open` that refuses the sockets of the network
+/// ends the launch too.
+pub(crate) fn begin<'p>(
+    plan: &'p Plan,
     started: Started,
-    signals: &signal::Collected,
-    ties: &Ties,
+    signals: &'p signal::Collected,
+    ties: &'p Ties,
     relays: Vec<Relay>,
     begun: Result<(), PlatformError>,
-    open: &mut dyn FnMut(Kit) -> Result<(), PlatformError>,
-) -> Result<Finished, PlatformError> {
+    open: &'p mut dyn FnMut(Kit) -> Result<(), PlatformError>,
+) -> Watch<'p> {
     let deadline = plan.limits.wall.map(|wall| Instant::now() + wall);
     let mut watch = Watch {
         plan,
@@ -135,20 +135,26 @@ pub(crate) fn wait(
         (Ok(()), Some(kit)) => watch.open_doors(kit),
         (Ok(()), None) => watch.let_go(),
     }
-    let outcome = watch.run();
-    if outcome.is_err() {
-        watch.kill();
-    }
-    let last = process::reap_counting(watch.started.pid);
-    outcome.map_err(|error| PlatformError::on("wait for", plan.program.display().to_string(), error))?;
-    if let Some(error) = watch.given_up {
-        return Err(error);
-    }
-    watch.drain();
-    Ok(watch.finish(last.ok()))
+    watch
 }
 
 impl Watch<'_> {
+    /// Waits for the end. The hang-up of a leash ends the launch too.
+    pub(crate) fn wait(mut self) -> Result<Finished, PlatformError> {
+        let outcome = self.run();
+        if outcome.is_err() {
+            self.kill();
+        }
+        let last = process::reap_counting(self.started.pid);
+        let program = || self.plan.program.display().to_string();
+        outcome.map_err(|error| PlatformError::on("wait for", program(), error))?;
+        if let Some(error) = self.given_up.take() {
+            return Err(error);
+        }
+        self.drain();
+        Ok(self.finish(last.ok()))
+    }
+
     fn run(&mut self) -> io::Result<()> {
         loop {
             let mut set = vec![

@@ -233,7 +233,7 @@ fn begin(
     });
     let supervisor = Some(supervisor.map_err(wrap)?);
     // While the command gets under way there is time for what others could not do.
-    Scratch::sweep();
+    drop(Scratch::sweep());
     let [stdin, stdout, stderr] = ours;
     Ok(Child { stdin, stdout, stderr, id, leash: Some(leash.into()), supervisor })
 }
