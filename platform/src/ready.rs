@@ -1,22 +1,21 @@
-//! Waiting until something can be read or written.
+//! Waiting until something can be read or written, and writing without waiting.
 //!
-//! Answers for several descriptors at once. It leaves reading and writing to the caller.
-//! Invariant: to what is ready to be written, [`AT_ONCE`] bytes can be written without waiting, though the descriptor
-//! itself would wait.
+//! Answers for several descriptors at once. It leaves reading, and what is written when, to the caller.
+//! Invariant: [`write_now`] does not wait, though the descriptor itself would.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 /// As many bytes as a pipe that is ready takes at once.
-pub const AT_ONCE: usize = libc::PIPE_BUF;
+const AT_ONCE: usize = libc::PIPE_BUF;
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug)]
 pub enum Wanted<'f> {
     /// That there is something to read, or that there will be nothing any more.
     Read(BorrowedFd<'f>),
-    /// That [`AT_ONCE`] bytes can be written, or that nobody reads them any more.
+    /// That something can be written, or that nobody reads it any more.
     Write(BorrowedFd<'f>),
     /// Nothing.
     Nothing,
@@ -45,6 +44,55 @@ pub fn never_wait(file: BorrowedFd<'_>) -> io::Result<()> {
     let done =
         flags >= 0 && unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags | libc::O_NONBLOCK) } >= 0;
     if done { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Writes as much as there is room for; how much that was.
+///
+/// # Errors
+/// `WouldBlock` where there is room for nothing; otherwise what writing gives.
+pub fn write_now(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    match write_all_there_is_room_for(to, bytes) {
+        // Some kernels cannot be asked for that on a pipe, and none on every kind of file.
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
+        other => return other,
+    }
+    let [takes] = ready([Wanted::Write(to)], Duration::ZERO)?;
+    if !takes {
+        return Err(io::ErrorKind::WouldBlock.into());
+    }
+    let piece = &bytes[..bytes.len().min(AT_ONCE)];
+    // SAFETY: pointer and length describe one readable slice, and the descriptor is borrowed.
+    let written = unsafe { libc::write(to.as_raw_fd(), piece.as_ptr().cast(), piece.len()) };
+    usize::try_from(written).map_err(|_| io::Error::last_os_error())
+}
+
+#[cfg(target_os = "linux")]
+fn write_all_there_is_room_for(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    const WHERE_IT_STANDS: libc::c_long = -1;
+    let piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: `piece` describes one slice, which is only read, and the descriptor is borrowed.
+    let written = unsafe {
+        libc::syscall(
+            libc::SYS_pwritev2,
+            to.as_raw_fd(),
+            &raw const piece,
+            1,
+            WHERE_IT_STANDS,
+            WHERE_IT_STANDS,
+            libc::RWF_NOWAIT,
+        )
+    };
+    usize::try_from(written).map_err(|_| match io::Error::last_os_error() {
+        error if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ENOSYS)) => {
+            io::ErrorKind::Unsupported.into()
+        }
+        error => error,
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn write_all_there_is_room_for(_: BorrowedFd<'_>, _: &[u8]) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Waits until something of what is wanted is so, but no longer than `most`; what is so now.
@@ -89,6 +137,36 @@ mod tests {
         assert_eq!(ask(&from, &to), [false, true, false]);
         drop(from);
         assert_eq!(ready([Wanted::Write(to.as_fd())], Duration::ZERO).unwrap(), [true], "nobody reads it");
+    }
+
+    #[test]
+    fn what_there_is_room_for_is_written_without_waiting() {
+        let file = std::env::temp_dir().join(format!("sbx-ready-{}", std::process::id()));
+        let kept = std::fs::File::create(&file).unwrap();
+        assert_eq!(write_now(kept.as_fd(), b"said").unwrap(), 4, "a file has room");
+        assert_eq!(std::fs::read(&file).unwrap(), b"said");
+        std::fs::remove_file(&file).unwrap();
+
+        let (mut pipe_end, pipe) = std::io::pipe().unwrap();
+        let (mut socket_end, socket) = std::os::unix::net::UnixStream::pair().unwrap();
+        for (from, to) in
+            [(&mut pipe_end as &mut dyn Read, pipe.as_fd()), (&mut socket_end, socket.as_fd())]
+        {
+            let line: Vec<u8> = (0..1 << 22).map(|at: u32| at as u8).collect();
+            let mut sent = 0;
+            let full = loop {
+                match write_now(to, &line[sent..]) {
+                    Ok(written) => sent += written,
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(full.kind(), io::ErrorKind::WouldBlock);
+            let mut read = vec![0; sent];
+            from.read_exact(&mut read).unwrap();
+            assert!(read == line[..sent], "each byte once and in its place");
+        }
+        drop(pipe_end);
+        assert_eq!(write_now(pipe.as_fd(), b"x").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 
     #[test]

@@ -11,7 +11,7 @@
 use super::gate::{Gate, Passage};
 use super::protocol::{Fault, Line, LineReader};
 use super::wrap::{Heard, Out};
-use sbx_platform::ready::{AT_ONCE, Wanted, never_wait, ready};
+use sbx_platform::ready::{Wanted, never_wait, ready, write_now};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -249,7 +249,7 @@ impl<'a> Ferry<'a> {
             let pushed = match self.client_there {
                 true => {
                     let to = self.held.get_or_insert_with(|| self.out.lock());
-                    push(load.bytes(&self.server), &mut self.outward_sent, |rest| write_at_once(to, rest))
+                    push(load.bytes(&self.server), &mut self.outward_sent, |rest| write_now(to.as_fd(), rest))
                 }
                 false => Ok(true),
             };
@@ -297,12 +297,6 @@ fn push(
         }
     }
     Ok(*sent == bytes.len())
-}
-
-/// Writes as much as surely need not wait to something that would wait.
-fn write_at_once(to: &mut File, bytes: &[u8]) -> io::Result<usize> {
-    let [takes] = ready([Wanted::Write(to.as_fd())], Duration::ZERO)?;
-    if takes { to.write(&bytes[..bytes.len().min(AT_ONCE)]) } else { Err(ErrorKind::WouldBlock.into()) }
 }
 
 fn is_later(error: &io::Error) -> bool {
