@@ -110,6 +110,22 @@ pub fn leave_session() -> io::Result<()> {
     if session == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Lets go of every descriptor but the three usual ones: whoever stays when its caller has gone must not keep the
+/// caller's pipes and locks. For the start of a program, before it has opened anything.
+pub fn let_go_of_inherited() {
+    #[cfg(target_os = "linux")]
+    let _ = crate::linux::sys::fd::close_range(3, u32::MAX);
+    #[cfg(not(target_os = "linux"))]
+    for number in 3..INHERITED_MAX {
+        // SAFETY: a plain number; nothing of this program is open yet, as the caller promises.
+        unsafe { libc::close(number) };
+    }
+}
+
+/// Where nobody can be asked for all of them, descriptors from here on are taken for unused.
+#[cfg(not(target_os = "linux"))]
+const INHERITED_MAX: libc::c_int = 1024;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -161,6 +161,7 @@ impl Add {
 impl Supervise {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
         let ui = *ui;
+        sbx_platform::own::let_go_of_inherited();
         supervise(&self.session, self.idle.unwrap_or(IDLE), move || drop(ui.answer("ready")))?;
         Ok(Exit::Fine)
     }
