@@ -148,8 +148,8 @@ pub enum MountOp {
     Tmpfs {
         /// Where it appears inside.
         dest: PathBuf,
-        /// The most bytes it holds.
-        size: u64,
+        /// The most bytes it holds; where none is named it shares [`Limits::scratch`] with all others of its kind.
+        size: Option<u64>,
         /// Permission bits of its root.
         mode: u32,
         /// Whether files below can be executed or mapped as code.
@@ -361,8 +361,8 @@ pub struct Limits {
     pub file_size: Option<u64>,
     /// Bytes written to standard output and standard error together.
     pub output: Option<u64>,
-    /// Bytes of shared memory in `/dev/shm`.
-    pub shared_memory: Option<u64>,
+    /// Bytes in private directories, `/dev/shm` among them: of all together behind native, of each elsewhere.
+    pub scratch: Option<u64>,
 }
 
 /// The user and group seen inside.

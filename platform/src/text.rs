@@ -19,6 +19,8 @@ use crate::plan::{
     Rights, Stdio, UnixSockets,
 };
 
+/// What stands for the size of something that has none of its own.
+const SHARED: &str = "shared";
 /// Letters for [`Rights`], in the order of their bits.
 const LETTERS: &[u8; 7] = b"lrwdxmc";
 
@@ -120,7 +122,8 @@ fn write_mount(op: &MountOp, line: &mut impl FnMut(&str, &[&OsStr])) {
             line("bind", &fields);
         }
         MountOp::Tmpfs { dest, size, mode, code } => {
-            let (size, mode) = (size.to_string(), format!("{mode:o}"));
+            let size = size.map_or_else(|| String::from(SHARED), |size| size.to_string());
+            let mode = format!("{mode:o}");
             let fields: [&OsStr; 4] =
                 [code_word(*code).as_ref(), size.as_ref(), mode.as_ref(), dest.as_ref()];
             line("tmpfs", &fields);
@@ -241,7 +244,7 @@ fn read_mount(word: &str, fields: &[OsString]) -> Option<MountOp> {
         }
         ("tmpfs", 4) => Some(MountOp::Tmpfs {
             dest: path(3)?,
-            size: text(1)?.parse().ok()?,
+            size: if text(1)? == SHARED { None } else { Some(text(1)?.parse().ok()?) },
             mode: u32::from_str_radix(text(2)?, 8).ok()?,
             code: code(0)?,
         }),
@@ -318,7 +321,7 @@ fn limit_fields(limits: &Limits) -> [(&'static str, Option<u64>); 8] {
         ("open-files", limits.open_files),
         ("file-size", limits.file_size),
         ("output", limits.output),
-        ("shared-memory", limits.shared_memory),
+        ("scratch", limits.scratch),
     ]
 }
 
@@ -331,7 +334,7 @@ fn set_limit(limits: &mut Limits, name: &str, value: u64) -> Option<()> {
         "open-files" => limits.open_files = Some(value),
         "file-size" => limits.file_size = Some(value),
         "output" => limits.output = Some(value),
-        "shared-memory" => limits.shared_memory = Some(value),
+        "scratch" => limits.scratch = Some(value),
         _ => return None,
     }
     Some(())
@@ -386,7 +389,7 @@ mod tests {
                 access: Access::ReadWrite,
                 code: Code::Refused,
             },
-            MountOp::Tmpfs { dest: "/tmp".into(), size: 9, mode: 0o1777, code: Code::Allowed },
+            MountOp::Tmpfs { dest: "/tmp".into(), size: Some(9), mode: 0o1777, code: Code::Allowed },
             MountOp::Dir { dest: "/d".into() },
             MountOp::Symlink { target: "usr/bin".into(), dest: "/bin".into() },
             MountOp::File { dest: "/etc/x".into(), data: b"a\nb\0".to_vec() },

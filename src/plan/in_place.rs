@@ -33,11 +33,11 @@ impl View {
     }
 
     /// A home and a directory for temporary files, private to the launch.
-    pub(super) fn add_scratch_in_place(&mut self, size: u64, code: Code) -> Scratch {
+    pub(super) fn add_scratch_in_place(&mut self, code: Code) -> Scratch {
         let execute = if code == Code::Allowed { Rights::EXECUTE } else { Rights::NONE };
         let all = Rights::READ | Rights::LIST | Rights::WRITE | Rights::REMOVE | execute;
         for dest in [TMP, HOME] {
-            self.mounts.push(MountOp::Tmpfs { dest: dest.into(), size, mode: 0o700, code });
+            self.mounts.push(MountOp::Tmpfs { dest: dest.into(), size: None, mode: 0o700, code });
             self.right(dest, all);
         }
         Scratch { home: PathBuf::from(HOME), tmp: PathBuf::from(TMP) }

@@ -300,14 +300,13 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
     check_places(&places, host)?;
     let code = if programs == Programs::Any { Code::Allowed } else { Code::Refused };
     let account = Account { uid: inside(invocation.ids.0), gid: inside(invocation.ids.1) };
-    let size = policy.limits().tmp.unwrap_or(TMP_SIZE);
     let mut view = View::default();
     let scratch = match host.system() {
         System::Linux => {
             check_scratch(&places)?;
             let scratch = Scratch { home: private_home(&places), tmp: PathBuf::from("/tmp") };
             view.add_system(&programs, host);
-            view.add_scratch(&scratch.home, size, code, &account);
+            view.add_scratch(&scratch.home, code, &account);
             let entry = invocation.entry.iter().flat_map(|entry| &entry.parts);
             let shown = places.iter().map(|(path, _)| path).chain(entry.map(PathBuf::as_path));
             view.add_var_tmp(shown.chain(programs.files()));
@@ -315,7 +314,7 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
         }
         System::MacOs => {
             view.add_system_in_place(&programs, host);
-            view.add_scratch_in_place(size, code)
+            view.add_scratch_in_place(code)
         }
     };
     match &invocation.rehearsal {
@@ -477,7 +476,7 @@ fn limits(policy: &Policy, stdio: Stdio) -> Limits {
         open_files: own.files,
         file_size: own.file_size,
         output: own.output.or(captured),
-        shared_memory: own.tmp,
+        scratch: Some(own.tmp.unwrap_or(TMP_SIZE)),
     }
 }
 

@@ -106,8 +106,8 @@ impl View {
     }
 
     /// `/proc`, `/dev`, private scratch and a small `/etc`.
-    pub(super) fn add_scratch(&mut self, home: &Path, size: u64, code: Code, identity: &Account) {
-        let tmpfs = |dest: &Path, mode| MountOp::Tmpfs { dest: dest.to_path_buf(), size, mode, code };
+    pub(super) fn add_scratch(&mut self, home: &Path, code: Code, identity: &Account) {
+        let tmpfs = |dest: &Path, mode| MountOp::Tmpfs { dest: dest.to_path_buf(), size: None, mode, code };
         self.mounts.extend([
             MountOp::Proc { dest: "/proc".into() },
             MountOp::Dev { dest: "/dev".into() },
@@ -159,7 +159,7 @@ impl View {
         let shown = places.iter().any(|(place, _)| within(path, place));
         if shown && host.kind(path) == Some(Kind::Directory) {
             let dest = path.to_path_buf();
-            self.mounts.push(MountOp::Tmpfs { dest, size: EMPTY, mode: 0o555, code: Code::Refused });
+            self.mounts.push(MountOp::Tmpfs { dest, size: Some(EMPTY), mode: 0o555, code: Code::Refused });
         }
     }
 
@@ -172,7 +172,7 @@ impl View {
         let dest = path.to_path_buf();
         match host.kind(path) {
             Some(Kind::Directory) => {
-                self.mounts.push(MountOp::Tmpfs { dest, size: EMPTY, mode: 0, code: Code::Refused });
+                self.mounts.push(MountOp::Tmpfs { dest, size: Some(EMPTY), mode: 0, code: Code::Refused });
             }
             // A device on a file system without devices cannot be opened.
             Some(Kind::File) => self.mounts.push(MountOp::Bind {

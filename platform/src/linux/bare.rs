@@ -241,7 +241,12 @@ mod tests {
                 code: Code::Allowed,
             });
         }
-        plan.mounts.push(MountOp::Tmpfs { dest: "/tmp".into(), size: 1, mode: 0o700, code: Code::Allowed });
+        plan.mounts.push(MountOp::Tmpfs {
+            dest: "/tmp".into(),
+            size: Some(1),
+            mode: 0o700,
+            code: Code::Allowed,
+        });
         let read = Rights::READ | Rights::LIST;
         plan.rights = vec![
             Place { path: "/".into(), rights: Rights::LIST },

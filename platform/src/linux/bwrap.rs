@@ -153,6 +153,7 @@ fn mount(op: &MountOp, plan: &Plan, all: &mut Options) -> io::Result<()> {
         }
         MountOp::Tmpfs { dest, size, mode, .. } => {
             may_make(plan, dest)?;
+            let size = size.unwrap_or_else(|| mounts::scratch_size(plan));
             all.flag(&["--perms", &format!("{mode:04o}"), "--size", &size.to_string()]);
             all.path("--tmpfs", &[dest]);
         }
@@ -177,7 +178,7 @@ fn mount(op: &MountOp, plan: &Plan, all: &mut Options) -> io::Result<()> {
         }
         MountOp::Dev { dest } => {
             all.path("--dev", &[dest]);
-            let size = plan.limits.shared_memory.unwrap_or(mounts::SHARED_MEMORY);
+            let size = mounts::scratch_size(plan);
             all.flag(&["--perms", "1777", "--size", &size.to_string()]);
             all.path("--tmpfs", &[&dest.join("shm")]);
         }

@@ -18,10 +18,10 @@ use crate::path::within;
 use crate::plan::{Access, Code, MountOp, Plan};
 use crate::report::{SetupFailure, Step};
 
-/// Bytes of the root file system, which only holds directories, links and small files.
-const ROOT_SIZE: &CStr = c"16777216";
-/// Shared memory when the plan names no size.
-pub(crate) const SHARED_MEMORY: u64 = 64 << 20;
+/// Bytes for the directories, links and small files of the root itself.
+const ROOT_SIZE: u64 = 16 << 20;
+/// Bytes in private directories when the plan names none.
+const SCRATCH_SIZE: u64 = 1 << 30;
 /// Descriptors that are closed together.
 const AT_ONCE: usize = 64;
 /// Bytes that may be changed in a place that is copied.
@@ -71,7 +71,9 @@ struct View<'p> {
 pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(), SetupFailure> {
     let at_root = |error: io::Error| failure(Step::Root, Path::new("/"), &error);
     mount::make_private().map_err(at_root)?;
-    let options = [(c"mode", c"0755"), (c"size", ROOT_SIZE)];
+    let size = CString::new(scratch_size(plan).saturating_add(ROOT_SIZE).to_string());
+    let size = size.map_err(|error| at_root(error.into()))?;
+    let options = [(c"mode", c"0755"), (c"size", size.as_c_str())];
     let root = mount::new_filesystem(c"tmpfs", &options, NOSUID | NODEV).map_err(at_root)?;
     let proc = fd::open(fd::cwd(), c"/proc", libc::O_PATH | libc::O_DIRECTORY, 0).map_err(at_root)?;
     mount::attach(root.as_fd(), proc.as_fd()).map_err(at_root)?;
@@ -99,6 +101,11 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
     mount::pivot(view.root.as_fd()).map_err(|error| failure(Step::Pivot, Path::new("/"), &error))?;
     fd::close_all(view.put);
     Ok(())
+}
+
+/// Bytes that private directories may hold.
+pub(super) fn scratch_size(plan: &Plan) -> u64 {
+    plan.limits.scratch.unwrap_or(SCRATCH_SIZE)
 }
 
 pub(super) fn failure(step: Step, path: &Path, error: &io::Error) -> SetupFailure {
@@ -220,14 +227,30 @@ impl View<'_> {
         self.put(source, &point, bits)
     }
 
-    fn tmpfs(&mut self, dest: &Path, size: u64, mode: u32, code: Code) -> io::Result<()> {
-        let size = CString::new(size.to_string())?;
+    fn tmpfs(&mut self, dest: &Path, size: Option<u64>, mode: u32, code: Code) -> io::Result<()> {
+        let is_new = !self.made.iter().any(|known| known.as_os_str() == dest.as_os_str());
+        if size.is_none() && is_new && self.make_dir(dest)? {
+            return self.open_up(dest, mode, code);
+        }
+        let size = CString::new(size.unwrap_or_else(|| scratch_size(self.plan)).to_string())?;
         let mode = CString::new(format!("{mode:o}"))?;
         let options = [(c"size", size.as_c_str()), (c"mode", mode.as_c_str())];
         let tree = mount::new_filesystem(c"tmpfs", &options, NOSUID | NODEV | code_bits(code))?;
         self.own.push(fd::stat(tree.as_raw_fd())?.st_dev);
         let point = self.dir_point(dest)?;
         self.attach(&tree, &point)
+    }
+
+    /// Lets a new directory of the root be changed, which as a whole cannot be. To show it once more takes a third of
+    /// what another file system takes, to be made and to end.
+    fn open_up(&mut self, dest: &Path, mode: u32, code: Code) -> io::Result<()> {
+        let path = c_path(below_root(dest))?;
+        mount::change_mode(self.root.as_fd(), &path, mode)?;
+        let tree = mount::clone_tree(self.root.as_fd(), &path)?;
+        mount::set_attributes(tree.as_fd(), NOSUID | NODEV | code_bits(code), false)?;
+        mount::attach_at(tree.as_fd(), self.root.as_fd(), &path)?;
+        self.has_put(tree);
+        Ok(())
     }
 
     fn file(&mut self, dest: &Path, data: &[u8]) -> io::Result<()> {
@@ -293,8 +316,7 @@ impl View<'_> {
         let terminals = mount::new_filesystem(c"devpts", &options[1..], NOSUID | NOEXEC)?;
         let point = self.dir_point(&dest.join("pts"))?;
         self.attach(&terminals, &point)?;
-        let size = self.plan.limits.shared_memory.unwrap_or(SHARED_MEMORY);
-        self.tmpfs(&dest.join("shm"), size, 0o1777, Code::Refused)
+        self.tmpfs(&dest.join("shm"), None, 0o1777, Code::Refused)
     }
 
     /// Opens what already lies at `dest`.

@@ -212,7 +212,7 @@ fn trial() -> Plan {
     plan.mounts.extend([
         MountOp::Proc { dest: "/proc".into() },
         MountOp::Dev { dest: "/dev".into() },
-        MountOp::Tmpfs { dest: "/tmp".into(), size: 1 << 20, mode: 0o1777, code: Code::Refused },
+        MountOp::Tmpfs { dest: "/tmp".into(), size: None, mode: 0o1777, code: Code::Refused },
     ]);
     plan.rights = vec![Place { path: "/".into(), rights: Rights::LIST | Rights::READ | Rights::EXECUTE }];
     plan

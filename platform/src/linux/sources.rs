@@ -45,7 +45,7 @@ pub(crate) enum Opener {
 impl Sources {
     /// Opens every host path the plan shows, and every protected path that exists in a writable place.
     pub(crate) fn open(plan: &Plan, opener: Opener) -> Result<Self, SetupFailure> {
-        let pin = |path: &Path| pin(path, opener).map_err(|error| failure(Step::Mount, path, &error));
+        let pin = |path: &Path| pin(path).map_err(|error| failure(Step::Mount, path, &error));
         let mut binds = Vec::with_capacity(plan.mounts.len());
         let mut devices = Vec::new();
         for op in &plan.mounts {
@@ -69,7 +69,29 @@ impl Sources {
             let source = pin(&shield.source)?;
             protected.push((shield, source));
         }
-        Ok(Self { binds, devices, protected, detached: opener == Opener::Outer })
+        let opened = Self { binds, devices, protected, detached: false };
+        match opener {
+            Opener::Inner => Ok(opened),
+            Opener::Outer => opened.detach(plan),
+        }
+    }
+
+    /// The same as trees of their own.
+    fn detach(self, plan: &Plan) -> Result<Self, SetupFailure> {
+        let clone = |place: &OwnedFd, path: &Path| {
+            mount::clone_tree(place.as_fd(), c"").map_err(|error| failure(Step::Mount, path, &error))
+        };
+        let ops = plan.mounts.iter().zip(&self.binds);
+        let binds = ops.map(|(op, place)| place.as_ref().map(|place| clone(place, op.dest())).transpose());
+        let devices = self.devices.iter().map(|place| clone(place, Path::new("/dev")));
+        let shields = self.protected.iter().map(|(shield, place)| clone(place, &shield.dest));
+        let (binds, devices) = (binds.collect::<Result<_, _>>()?, devices.collect::<Result<_, _>>()?);
+        let shields = shields.collect::<Result<Vec<_>, _>>()?;
+        let (whats, places): (Vec<Shield>, Vec<OwnedFd>) = self.protected.into_iter().unzip();
+        // Opened one after the other, and so closed at once.
+        fd::close_all(self.binds.into_iter().flatten().chain(self.devices).chain(places));
+        let protected = whats.into_iter().zip(shields).collect();
+        Ok(Self { binds, devices, protected, detached: true })
     }
 
     /// Lets go of all of them, which is cheaper than one by one.
@@ -80,12 +102,8 @@ impl Sources {
 }
 
 /// Opens `path` as a place, refusing symbolic links anywhere in it.
-fn pin(path: &Path, opener: Opener) -> io::Result<OwnedFd> {
-    let place = fd::open2(fd::cwd(), &c_path(path)?, libc::O_PATH, 0, NO_SYMLINKS)?;
-    match opener {
-        Opener::Inner => Ok(place),
-        Opener::Outer => mount::clone_tree(place.as_fd(), c""),
-    }
+fn pin(path: &Path) -> io::Result<OwnedFd> {
+    fd::open2(fd::cwd(), &c_path(path)?, libc::O_PATH, 0, NO_SYMLINKS)
 }
 
 /// Something laid over a part of a writable place.

@@ -84,7 +84,8 @@ fn removing_below(world: &World) -> Verdict {
     let mut plan = world.with_rights(world.plan(&acts), Rights::READ | Rights::LIST | Rights::WRITE);
     let above = world.work("");
     let above = above.ancestors().nth(2).unwrap();
-    let private = MountOp::Tmpfs { dest: above.into(), size: 1 << 20, mode: 0o700, code: Code::Refused };
+    let private =
+        MountOp::Tmpfs { dest: above.into(), size: Some(1 << 20), mode: 0o700, code: Code::Refused };
     plan.mounts.insert(0, private);
     plan.rights.push(Place { path: above.into(), rights: Rights::WRITE | Rights::REMOVE });
     same!("answers", world.says_under(&plan), "ok errno 13 errno 13 ok");

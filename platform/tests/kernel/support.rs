@@ -125,8 +125,12 @@ impl World {
         }
         plan.mounts.push(MountOp::Proc { dest: "/proc".into() });
         plan.mounts.push(MountOp::Dev { dest: "/dev".into() });
-        let tmp =
-            MountOp::Tmpfs { dest: "/scratch".into(), size: 1 << 20, mode: 0o1777, code: Code::Refused };
+        let tmp = MountOp::Tmpfs {
+            dest: "/scratch".into(),
+            size: Some(1 << 20),
+            mode: 0o1777,
+            code: Code::Refused,
+        };
         plan.mounts.push(tmp);
         plan.rights.push(Place { path: "/scratch".into(), rights: all_rights() });
         show(&mut plan, &own, Access::ReadOnly, Rights::READ | Rights::EXECUTE);

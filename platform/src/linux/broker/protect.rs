@@ -432,7 +432,12 @@ mod tests {
     #[test]
     fn a_private_directory_lends_no_right_to_remove() {
         let mut plan = Plan::new("/bin/true", vec!["true".into()]);
-        plan.mounts.push(MountOp::Tmpfs { dest: "/tmp".into(), size: 1, mode: 0o700, code: Code::Allowed });
+        plan.mounts.push(MountOp::Tmpfs {
+            dest: "/tmp".into(),
+            size: Some(1),
+            mode: 0o700,
+            code: Code::Allowed,
+        });
         for dest in ["/tmp/w", "/tmp/w/sub"] {
             let (source, dest) = (dest.into(), dest.into());
             plan.mounts.push(MountOp::Bind { source, dest, access: Access::ReadWrite, code: Code::Allowed });

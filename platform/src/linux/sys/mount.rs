@@ -161,6 +161,12 @@ pub(crate) fn make_dir(start: BorrowedFd<'_>, name: &CStr, mode: u32) -> io::Res
     check_int(unsafe { libc::mkdirat(start.as_raw_fd(), name.as_ptr(), mode) }).map(drop)
 }
 
+/// `fchmodat`, of something that is no link.
+pub(crate) fn change_mode(start: BorrowedFd<'_>, path: &CStr, mode: u32) -> io::Result<()> {
+    // SAFETY: `path` is NUL-terminated.
+    check_int(unsafe { libc::fchmodat(start.as_raw_fd(), path.as_ptr(), mode, 0) }).map(drop)
+}
+
 /// Makes an empty file.
 pub(crate) fn make_file(start: BorrowedFd<'_>, name: &CStr) -> io::Result<()> {
     let mode = libc::S_IFREG | 0o644;

@@ -133,7 +133,7 @@ fn private_directories_stand_where_they_are_told_and_go_with_the_launch() {
     let mut plan = shell("echo $TMPDIR; echo x > $TMPDIR/file && cat $TMPDIR/file");
     let dest = PathBuf::from("/private/sbx/tmp");
     plan.env.push(("TMPDIR".into(), dest.clone().into()));
-    plan.mounts.push(MountOp::Tmpfs { dest, size: 1 << 20, mode: 0o700, code: Code::Refused });
+    plan.mounts.push(MountOp::Tmpfs { dest, size: None, mode: 0o700, code: Code::Refused });
     let told = told(&run(&plan));
     let (own, read) = told.split_once('\n').expect("two lines");
     assert!(own.contains("sbx-scratch-") && read == "x", "{told}");
