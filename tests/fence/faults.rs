@@ -127,3 +127,38 @@ fn killed_launches_leave_nothing_in_the_run_time_directory_or_what_stands_for_it
         assert_eq!(bench.files(), ["agent.yml"], "{backend}");
     }
 }
+
+#[test]
+fn where_no_process_can_be_born_in_a_control_group_it_walks_in() {
+    let bench = Bench::new("unborn");
+    if !bench.is_root() {
+        println!("left to root, who has a control group to divide");
+        return;
+    }
+    bench.open_record("limits: {memory: 96M, pids: 50}\n");
+    bench.write("unborn.py", include_str!("unborn.py"));
+    // Version 2, said to have both controllers: whether it counts is another matter than who is in it.
+    let surroundings = "v2=$(awk '$3 == \"cgroup2\" { print $2 }' /proc/mounts | head -n1); [ \"$v2\" ] || exit 98\n\
+         echo memory pids > control; mount --bind $v2 /sys/fs/cgroup || exit 99\n\
+         mount --bind control /sys/fs/cgroup/cgroup.subtree_control || exit 99\n";
+    for (backend, accepted) in BACKENDS.into_iter().filter(|(name, _)| *name != "native") {
+        let accepted = format!("{accepted},memory-limit,pids-limit");
+        bench.write(
+            "unborn.sh",
+            &format!(
+                "{surroundings}python3 unborn.py SBX exec --agent agent.yml --backend {backend} {accepted} -- \
+                 sh -c 'echo up; while [ ! -e done ]; do sleep 0.05; done' > out & n=0\n\
+                 while ! grep -q up out && [ $n -lt 200 ]; do sleep 0.05; n=$((n+1)); done\n\
+                 for pid in $(cat /sys/fs/cgroup/sbx-$!/cgroup.procs); do cat /proc/$pid/comm; done | grep -c '^sh$'\n\
+                 touch done; wait; rm done out; ls -d /sys/fs/cgroup/sbx-$!\n"
+            ),
+        );
+        let run = bench.shell_line("sed -i s,S''BX,SBX,g unborn.sh; exec unshare -m sh unborn.sh");
+        if run.status == 98 {
+            println!("left out: there is no version 2 of control groups here");
+            return;
+        }
+        assert_ne!(run.status, 99, "the surroundings cannot be made: {}", run.stderr);
+        assert_eq!(run.stdout, "1\n", "{backend}: {}", run.stderr);
+    }
+}

@@ -19,7 +19,7 @@ use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
 use crate::linux::native::{self, hold_on};
 use crate::linux::supervise::Started;
-use crate::linux::sys::process::{self, Fork};
+use crate::linux::sys::process::{self, Born, Fork};
 use crate::linux::sys::{c_path, check_int, fd, socket};
 use crate::linux::{mounts, sources};
 use crate::plan::{Access, MountOp, Network, Plan};
@@ -229,11 +229,12 @@ pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], door: &Door) -> Result<Sta
         Fork::Parent(pidfd, pid) => {
             Ok(Started { pidfd, pid, line: ours, kit: None, unsaid: (Step::Helper, "bwrap") })
         }
-        Fork::Child => {
+        Fork::Child(born) => {
             drop(ours);
             let mut kept = vec![&arguments, &text, &own, &theirs];
             kept.extend(&options.files);
-            let error = become_bwrap(&program, [&argv, &environment], &stdio, &kept, &plan.pass_fds, door);
+            let words = [argv.as_slice(), &environment];
+            let error = become_bwrap(&program, words, &stdio, &kept, &plan.pass_fds, (door, born));
             let errno = crate::linux::sys::number(&error);
             let failure = SetupFailure { step: Step::Helper, object: bwrap.display().to_string(), errno };
             let _ = socket::send(theirs.as_fd(), &Message::Failed(failure).encode(), None);
@@ -249,10 +250,10 @@ fn become_bwrap(
     stdio: &[OwnedFd; 3],
     kept: &[&OwnedFd],
     pass: &[RawFd],
-    door: &Door,
+    (door, born): (&Door, Born),
 ) -> io::Error {
     let arrange = || {
-        hold_on(kept[3], door)?;
+        hold_on(kept[3], door, born)?;
         for (to, from) in stdio.iter().enumerate() {
             fd::dup_onto(from.as_raw_fd(), to as RawFd)?;
         }
