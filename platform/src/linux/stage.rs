@@ -330,6 +330,7 @@ fn filter_for(plan: &Plan, surroundings: Surroundings, protected: Option<&Protec
         ipc: surroundings.namespaces,
         memory_files: plan.exec == Exec::Open,
         watch,
+        times: protected.is_some_and(Protected::watches_times),
         trace: plan.trace,
     }
 }

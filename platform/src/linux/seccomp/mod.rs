@@ -111,6 +111,7 @@ mod tests {
         ipc: true,
         memory_files: false,
         watch: Watch::Off,
+        times: false,
         trace: false,
     };
     const ALLOW: u32 = 0x7fff_0000;
@@ -258,6 +259,11 @@ mod tests {
             assert_eq!(ask(watched, Arch::X86_64, number, &[]), NOTIFY, "call {number}");
         }
         assert_eq!(ask(watched, Arch::X86_64, 87, &[]), ALLOW);
+        for number in [132, 235, 261, 280] {
+            assert_eq!(ask(watched, Arch::X86_64, number, &[]), ALLOW, "call {number}");
+            let times = Filter { times: true, ..watched };
+            assert_eq!(ask(times, Arch::X86_64, number, &[]), NOTIFY, "call {number}");
+        }
         assert_eq!(ask(watched, Arch::X86_64, 444, &[]), refused(libc::EOPNOTSUPP));
         assert_eq!(ask(watched, Arch::X86_64, 437, &[]), refused(libc::ENOSYS));
         assert_eq!(ask(watched, Arch::X86_64, 157, &[4]), refused(0));

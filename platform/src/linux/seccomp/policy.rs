@@ -97,6 +97,9 @@ const MODES: [(&str, u32); 4] = [("chmod", 1), ("fchmod", 1), ("fchmodat", 2), (
 /// Calls that take a name away.
 const REMOVING: [&str; 3] = ["unlink", "unlinkat", "rmdir"];
 
+/// Calls that change times.
+const TIMES: [&str; 4] = ["utime", "utimes", "futimesat", "utimensat"];
+
 /// Calls that give a socket an address or another end; they are performed on the caller's behalf.
 const CONNECTING: [&str; 3] = ["connect", "bind", "listen"];
 
@@ -197,6 +200,8 @@ pub(crate) struct Filter {
     pub(crate) memory_files: bool,
     /// What the broker is asked about.
     pub(crate) watch: Watch,
+    /// Whether it is asked about times too: some place is mounted to be changed and nothing may be written there.
+    pub(crate) times: bool,
     /// Whether what is asked for is told to a tracer.
     pub(crate) trace: bool,
 }
@@ -254,6 +259,9 @@ impl Filter {
         MODES.iter().for_each(|(name, _)| rules.add(name, ask));
         if self.watch == Watch::MakingAndRemoving {
             REMOVING.iter().for_each(|name| rules.add(name, ask));
+        }
+        if self.times {
+            TIMES.iter().for_each(|name| rules.add(name, ask));
         }
     }
 
