@@ -165,15 +165,7 @@ fn mount(op: &MountOp, plan: &Plan, all: &mut Options) -> io::Result<()> {
         }
         MountOp::Proc { dest } => {
             all.path("--proc", &[dest]);
-            all.path("--ro-bind", &[Path::new("/proc/sys"), &dest.join("sys")]);
-            if process::ids().0 == 0 {
-                for name in mounts::PROC_SECRETS {
-                    let name = Path::new(OsStr::from_bytes(name.to_bytes()));
-                    if Path::new("/proc").join(name).exists() {
-                        all.path("--ro-bind", &[Path::new("/dev/null"), &dest.join(name)]);
-                    }
-                }
-            }
+            cover_proc(dest, process::ids().0 == 0, all);
         }
         MountOp::Dev { dest } => {
             all.path("--dev", &[dest]);
@@ -183,6 +175,25 @@ fn mount(op: &MountOp, plan: &Plan, all: &mut Options) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Lays over the process list what the native backend lays over it: what real user 0 could write to or read without
+/// any privilege. The first of the knobs is for everybody.
+fn cover_proc(dest: &Path, real_root: bool, all: &mut Options) {
+    let host = |name: &CStr| {
+        let name = Path::new(OsStr::from_bytes(name.to_bytes()));
+        (Path::new("/proc").join(name), dest.join(name))
+    };
+    for (knob, inside) in mounts::PROC_KNOBS.map(host) {
+        if knob == Path::new("/proc/sys") || real_root && knob.exists() {
+            all.path("--ro-bind", &[&knob, &inside]);
+        }
+    }
+    for (secret, inside) in mounts::PROC_SECRETS.map(host) {
+        if real_root && secret.exists() {
+            all.path("--ro-bind", &[Path::new("/dev/null"), &inside]);
+        }
+    }
 }
 
 /// A mount point inside a place of the host must be there already, and not be reached through a link.
