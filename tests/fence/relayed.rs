@@ -5,19 +5,24 @@ use crate::bench::Bench;
 
 /// More than every pipe in between holds.
 const MUCH: usize = 3_000_000;
+/// More than one pipe holds, and less than all of them.
+const SOME: usize = 150_000;
 
 #[test]
 fn a_reader_that_takes_its_time_gets_everything() {
     for (backend, accepted) in BACKENDS {
         let bench = Bench::new("slow");
         bench.open_record("limits: {output: 10M}\n");
-        let run = bench.shell_line(&format!(
-            "SBX exec --agent agent.yml --backend {backend} {accepted} --status-fd 3 -- head -c {MUCH} /dev/zero 3>status \
-             | (sleep 3; wc -c)"
-        ));
-        assert_eq!(run.stdout, format!("{MUCH}\n"), "{backend}: {}", run.stderr);
-        let told: serde_json::Value = serde_json::from_str(&bench.read("status")).expect("JSON");
-        assert_eq!(told["exit"].as_i64(), Some(0), "{backend}: {told}");
+        // With the command still writing, and when it has long ended.
+        for bytes in [MUCH, SOME] {
+            let run = bench.shell_line(&format!(
+                "SBX exec --agent agent.yml --backend {backend} {accepted} --status-fd 3 -- head -c {bytes} /dev/zero 3>status \
+                 | (sleep 3; wc -c)"
+            ));
+            assert_eq!(run.stdout, format!("{bytes}\n"), "{backend}: {}", run.stderr);
+            let told: serde_json::Value = serde_json::from_str(&bench.read("status")).expect("JSON");
+            assert_eq!(told["exit"].as_i64(), Some(0), "{backend}: {told}");
+        }
     }
 }
 
@@ -41,7 +46,7 @@ fn a_reader_that_is_gone_or_a_wish_to_end_ends_the_waiting() {
     assert_eq!(run.stdout, "over\n", "{}", run.stderr);
     // Asked while the command still writes, and when it has ended and only the rest waits for a reader.
     bench.shell_line("mkfifo pipe");
-    for bytes in [MUCH, 150_000] {
+    for bytes in [MUCH, SOME] {
         let run = bench.shell_line(&format!(
             "sleep 30 < pipe & reader=$!; SBX exec --agent agent.yml -- head -c {bytes} /dev/zero > pipe & sbx=$!; sleep 1; \
              kill -0 $sbx && echo waits; kill -TERM $sbx; begun=$(date +%s); wait $sbx; \
