@@ -289,14 +289,19 @@ pub(crate) const CHECKED: &[Call] = &[
     call("execveat", 322, 281),
 ];
 
-/// The number of a checked call.
-pub(crate) fn number(name: &str, arch: Arch) -> Option<u32> {
-    CHECKED.iter().find(|call| call.name == name)?.number(arch)
+/// Every call with a name.
+fn all() -> impl Iterator<Item = &'static Call> {
+    CHECKED.iter().chain(REFUSED.iter().flat_map(|refusal| refusal.calls))
 }
 
-/// The name of a checked call.
+/// The number of a call.
+pub(crate) fn number(name: &str, arch: Arch) -> Option<u32> {
+    all().find(|call| call.name == name)?.number(arch)
+}
+
+/// The name of a call.
 pub(crate) fn name_of(number: u32, arch: Arch) -> Option<&'static str> {
-    CHECKED.iter().find(|call| call.number(arch) == Some(number)).map(|call| call.name)
+    all().find(|call| call.number(arch) == Some(number)).map(|call| call.name)
 }
 
 #[cfg(test)]
@@ -358,10 +363,6 @@ mod tests {
 
     /// The first number that means the same call on every architecture.
     const SHARED: u32 = 424;
-
-    fn all() -> impl Iterator<Item = &'static Call> {
-        REFUSED.iter().flat_map(|refusal| refusal.calls).chain(CHECKED)
-    }
 
     #[test]
     fn every_number_is_the_c_librarys() {
