@@ -67,6 +67,10 @@ fn agree_at(about: About, backend: &str, accepted: &str, level: Option<u32>) {
     // A run in which nothing, or everything, was allowed would prove nothing.
     let all: usize = allowed.values().sum();
     assert!(acts > 0 && all > acts / 10 && all < acts * 9 / 10, "{all} of {acts} acts were allowed");
+    // A few rounds need not meet both answers to every act.
+    if level.is_some() {
+        return;
+    }
     let lists = about != About::Programs || backend == "native";
     let one_sided = allowed.keys().any(|verb| !denied.contains_key(verb)) && lists;
     let never = denied.keys().any(|verb| !allowed.contains_key(verb));

@@ -29,6 +29,7 @@ const CHANGES: &[(&str, G)] = &[
     ("link kept twin", G::FsWrite),
     ("link kept /scratch/twin", G::FsWrite),
     ("rename other moved", G::FsWrite),
+    ("rename other kept", G::FsWrite),
     ("empty kept", G::FsTruncate),
     ("cut kept", G::FsTruncate),
     ("truncate kept", G::FsTruncate),

@@ -245,6 +245,10 @@ impl<'p> Hands<'p> {
         if let Some(keys) = self.protected.settings_at(&to.path, &is_own).filter(|_| flags == 0) {
             return settings::replace(&from, &to, keys).map(|()| Done::Nothing);
         }
+        // Of what is protected a copy may be put down again; where there is no right to write, nothing is.
+        if !self.protected.place_allows(&to.path, Change::Make) {
+            return Err(errno(libc::EACCES));
+        }
         if let Err(refused) = self.guard(&to, Change::Make) {
             // git writes its settings anew even where nothing changes.
             let changes = flags != 0 || !settings::is_same(&from, &to);

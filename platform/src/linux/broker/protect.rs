@@ -240,7 +240,7 @@ impl Protected {
     }
 
     /// Whether the place `path` lies in has the right for `change`.
-    fn place_allows(&self, path: &Path, change: Change) -> bool {
+    pub(super) fn place_allows(&self, path: &Path, change: Change) -> bool {
         let right = match change {
             Change::Write | Change::Make => Rights::WRITE,
             Change::Take => Rights::REMOVE,
