@@ -7,8 +7,11 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, Read};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::process::{Command, Stdio};
+
+/// `O_TRUNC`, which empties a file even when it is opened to be read.
+const TRUNCATE: i32 = 0o1000;
 
 fn main() {
     for line in io::stdin().lock().lines().map_while(Result::ok) {
@@ -46,6 +49,8 @@ fn on_path(verb: &str, path: &str) -> io::Result<()> {
         "truncate" => OpenOptions::new().write(true).truncate(true).open(path).map(drop),
         "resize" => OpenOptions::new().write(true).open(path)?.set_len(0),
         "cut" => cut(path),
+        "empty" => OpenOptions::new().read(true).custom_flags(TRUNCATE).open(path).map(drop),
+        "touch" => fs::File::open(path)?.set_modified(std::time::SystemTime::now()),
         "create" => OpenOptions::new().write(true).create_new(true).open(path).map(drop),
         "make" => OpenOptions::new().append(true).create(true).open(path).map(drop),
         "mkdir" => fs::create_dir(path),

@@ -20,6 +20,10 @@ mod limits;
 mod mounted;
 #[path = "fence/own.rs"]
 mod own;
+#[path = "fence/relayed.rs"]
+mod relayed;
+#[path = "fence/signals.rs"]
+mod signals;
 #[path = "fence/terminal.rs"]
 mod terminal;
 #[path = "fence/together.rs"]

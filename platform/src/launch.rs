@@ -116,7 +116,8 @@ pub fn refuse_dumps() -> std::io::Result<()> {
     Ok(())
 }
 
-/// The system calls no fenced process can make, each with the reason; empty where there is no backend.
+/// The system calls no fenced process can make, at all or in some of their forms, each with the reason; empty where there
+/// is no filter of them.
 pub fn refused_calls() -> impl Iterator<Item = (&'static str, &'static str)> {
     #[cfg(target_os = "linux")]
     return crate::linux::seccomp::refused();

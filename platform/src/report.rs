@@ -79,11 +79,13 @@ pub enum Verb {
     Listen,
     /// The address of a name.
     Resolve,
+    /// A system call that is refused to everybody; it has no path.
+    Call,
 }
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Read,
         Self::Look,
         Self::Run,
@@ -94,6 +96,7 @@ impl Verb {
         Self::Connect,
         Self::Listen,
         Self::Resolve,
+        Self::Call,
     ];
 }
 

@@ -64,8 +64,15 @@ impl Scratch {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             }
-            // A sweep that came between took it for an old one and removes it.
-            let Ok(lock) = File::open(&dir) else { continue };
+            let lock = match File::open(&dir) {
+                Ok(lock) => lock,
+                // A sweep that came between took it for an old one and has removed it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => {
+                    let _ = fs::remove_dir(&dir);
+                    return Err(error);
+                }
+            };
             if lock.try_lock().is_ok() && is_still_there(&dir, &lock) {
                 self.dirs.push((dir.clone(), lock));
                 return Ok(dir);

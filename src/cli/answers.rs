@@ -358,6 +358,7 @@ pub(super) fn outcome(denial: Value) -> Value {
     refusal["properties"]["call"] = text_or_null();
     refusal["properties"]["errno"] = number.clone();
     refusal["properties"]["command"] = text_or_null();
+    let closed = object([("call", text()), ("errno", json!({ "type": "integer" })), ("why", text())]);
     let ran = json!({
         "type": "object",
         "properties": {
@@ -365,6 +366,7 @@ pub(super) fn outcome(denial: Value) -> Value {
             "setup": text_or_null(), "duration_ms": { "type": "integer" }, "backend": text(),
             "guarantees": strings(), "missing": strings(), "reached": strings(), "remarks": strings(), "warnings": strings(),
             "stdout": text(), "stderr": text(), "refused": list(refusal),
+            "closed_calls": list(closed),
         },
         "required": ["status", "exit", "signal", "limit", "setup", "duration_ms", "backend", "guarantees", "missing", "reached"],
         "additionalProperties": false,

@@ -6,7 +6,8 @@ use crate::audit::Sink;
 use crate::decide::{Decision, Request};
 use crate::plan::Invocation;
 use crate::run::{
-    Agent, Ran, Refusal, Setting, audit, denied, exit_status, is_traced, judge, outcome_json, refused, run,
+    Agent, ClosedCall, Ran, Refusal, Setting, audit, closed_calls, denied, exit_status, is_traced, judge,
+    outcome_json, refused, run,
 };
 use clap::{Args, Subcommand};
 use sbx_platform::plan::Stdio;
@@ -235,6 +236,7 @@ impl Fence {
         body["warnings"] = json!(ran.warnings);
         if self.explain {
             body["refused"] = refused.iter().map(Refusal::to_json).collect();
+            body["closed_calls"] = closed_calls(&ran.outcome.acts).iter().map(ClosedCall::to_json).collect();
         }
         self.tell(ui, &body);
         if ui.json {
@@ -257,6 +259,9 @@ impl Fence {
         }
         for denial in refused.iter().take(told) {
             ui.remark(format!("sbx: refused: {denial}"));
+        }
+        for call in closed_calls(&ran.outcome.acts) {
+            ui.remark(format!("sbx: refused: {call}"));
         }
         if !matches!(ran.outcome.end, End::Exited(0) | End::Limit(_)) {
             let reached = ran.outcome.reached.iter();

@@ -58,7 +58,8 @@ fn is_kept(world: &World<'_>, act: &Act, path: &Path, learned: &mut Learned) -> 
         Verb::Run => ("run", false),
         Verb::Write => ("write", true),
         Verb::Remove => ("delete", true),
-        Verb::Look | Verb::Made | Verb::Obeyed | Verb::Connect | Verb::Listen | Verb::Resolve => return true,
+        Verb::Look | Verb::Made | Verb::Obeyed => return true,
+        Verb::Connect | Verb::Listen | Verb::Resolve | Verb::Call => return true,
     };
     if let Some((place, known)) = world.known(path, PlaceSort::Secret) {
         if world.exists(&place) || changes {

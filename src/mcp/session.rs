@@ -254,7 +254,7 @@ fn asked_by(act: &Act) -> Option<Request> {
             let words = act.words.iter().skip(1).cloned();
             return Some(Request::exec(std::iter::once(act.path.clone().into_os_string()).chain(words)));
         }
-        Verb::Made | Verb::Obeyed | Verb::Connect | Verb::Listen | Verb::Resolve => return None,
+        Verb::Made | Verb::Obeyed | Verb::Connect | Verb::Listen | Verb::Resolve | Verb::Call => return None,
     };
     let target = resolve(&act.path).unwrap_or_else(|_| act.path.clone());
     Some(Request::resolved_path(capability, act.path.clone(), target))

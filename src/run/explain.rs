@@ -62,13 +62,58 @@ impl fmt::Display for Refusal {
         write!(f, "{}", self.denial)?;
         match self.call {
             Some((call, error)) if !call.is_empty() && error != 0 => {
-                let told = std::io::Error::from_raw_os_error(error).to_string();
-                let told = told.split(" (os error").next().unwrap_or_default().to_owned();
-                write!(f, "\n  system call: {call}: {told}")
+                write!(f, "\n  system call: {call}: {}", error_text(error))
             }
             _ => Ok(()),
         }
     }
+}
+
+/// A system call that was made and is refused to everything behind the fence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClosedCall {
+    /// Its name.
+    pub call: &'static str,
+    /// The number of the error it was answered with.
+    pub errno: i32,
+    /// Why nobody gets it.
+    pub why: &'static str,
+}
+
+impl ClosedCall {
+    /// As told to programs.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({ "call": self.call, "errno": self.errno, "why": self.why })
+    }
+}
+
+impl fmt::Display for ClosedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the system call {}: {}", self.call, error_text(self.errno))?;
+        write!(f, "\n  why: {}\n  no grant opens it", self.why)
+    }
+}
+
+/// The refused system calls among what was asked for, each once.
+#[must_use]
+pub fn closed_calls(acts: &[Act]) -> Vec<ClosedCall> {
+    let mut found: Vec<ClosedCall> = Vec::new();
+    for act in acts.iter().filter(|act| act.verb == Verb::Call) {
+        let why = sbx_platform::refused_calls().find(|(call, _)| *call == act.call);
+        if found.len() < MOST && found.iter().all(|known| known.call != act.call) {
+            let why = why.map_or("not needed by programs that keep to their own", |(_, why)| why);
+            found.push(ClosedCall { call: act.call, errno: act.error, why });
+        }
+    }
+    found
+}
+
+/// What the system says of an error number.
+fn error_text(number: i32) -> String {
+    let told = std::io::Error::from_raw_os_error(number).to_string();
+    told.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 /// Whether everything that was asked for is known, or refusals only: what was run and not refused is known only
@@ -110,7 +155,7 @@ fn judge(permit: &Permit<'_>, act: &Act) -> Option<(u8, Denial)> {
         Verb::Write => changed(permit, Capability::FsWrite, act).map(|denial| (0, denial)),
         Verb::Remove => changed(permit, Capability::FsDelete, act).map(|denial| (0, denial)),
         Verb::Connect | Verb::Resolve => not_reached(permit, act).map(|denial| (0, denial)),
-        Verb::Made | Verb::Obeyed | Verb::Listen => None,
+        Verb::Made | Verb::Obeyed | Verb::Listen | Verb::Call => None,
     }
 }
 
@@ -223,6 +268,17 @@ fn is_scratch(permit: &Permit<'_>, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refused_call_is_told_once_with_its_reason() {
+        let call =
+            |call, error| Act { verb: Verb::Call, path: PathBuf::new(), call, error, words: Vec::new() };
+        let found = closed_calls(&[call("ptrace", 1), call("keyctl", 1), call("ptrace", 1)]);
+        assert_eq!(found.iter().map(|one| one.call).collect::<Vec<_>>(), ["ptrace", "keyctl"]);
+        let said =
+            "the system call ptrace: Operation not permitted\n  why: Other processes\n  no grant opens it";
+        assert_eq!(found[0].to_string(), said);
+    }
 
     #[test]
     fn a_program_that_was_only_refused_was_not_followed() {

@@ -115,7 +115,7 @@ fn refused_act(act: &Act) -> Option<Value> {
         Verb::Write => "write",
         Verb::Remove => "remove",
         Verb::Read | Verb::Look | Verb::Run | Verb::Made | Verb::Obeyed => return None,
-        Verb::Connect | Verb::Listen | Verb::Resolve => return None,
+        Verb::Connect | Verb::Listen | Verb::Resolve | Verb::Call => return None,
     };
     Some(json!({ "verb": verb, "path": act.path.to_string_lossy() }))
 }

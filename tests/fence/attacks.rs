@@ -225,3 +225,23 @@ fn files_that_only_root_reads_stay_closed_to_what_root_launches() {
         assert!(run.stdout.ends_with("0\n") && run.stdout.starts_with(hidden), "{backend:?}: {}", run.stdout);
     }
 }
+
+#[test]
+fn knobs_of_the_machine_stay_as_they_are_for_what_root_launches() {
+    let bench = Bench::new("knobs");
+    bench.open_record("");
+    if !bench.is_root() {
+        println!("left to root, whose knobs they are");
+        return;
+    }
+    let knobs = "sys sysrq-trigger irq bus fs acpi pressure";
+    let script = format!(
+        "for knob in {knobs}; do [ ! -e /proc/$knob ] || \
+         awk -v at=/proc/$knob '$5 == at && $6 ~ /^ro/ {{ n++ }} END {{ if (!n) print at }}' /proc/self/mountinfo; done; \
+         find /proc/irq /proc/bus /proc/fs /proc/acpi /proc/pressure -type f -writable 2>/dev/null; echo looked"
+    );
+    for backend in &BACKENDS[..2] {
+        let run = attack(&bench, *backend, &script);
+        assert_eq!(run.stdout, "looked\n", "{backend:?}: {}", run.stderr);
+    }
+}

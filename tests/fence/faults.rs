@@ -127,3 +127,134 @@ fn killed_launches_leave_nothing_in_the_run_time_directory_or_what_stands_for_it
         assert_eq!(bench.files(), ["agent.yml"], "{backend}");
     }
 }
+
+#[test]
+fn where_no_process_can_be_born_in_a_control_group_it_walks_in() {
+    let bench = Bench::new("unborn");
+    if !bench.is_root() {
+        println!("left to root, who has a control group to divide");
+        return;
+    }
+    bench.open_record("limits: {memory: 96M, pids: 50}\n");
+    bench.write("unborn.py", include_str!("unborn.py"));
+    // Version 2, said to have both controllers: whether it counts is another matter than who is in it.
+    let surroundings = "v2=$(awk '$3 == \"cgroup2\" { print $2 }' /proc/mounts | head -n1); [ \"$v2\" ] || exit 98\n\
+         echo memory pids > control; mount --bind $v2 /sys/fs/cgroup || exit 99\n\
+         mount --bind control /sys/fs/cgroup/cgroup.subtree_control || exit 99\n";
+    for (backend, accepted) in BACKENDS.into_iter().filter(|(name, _)| *name != "native") {
+        let accepted = format!("{accepted},memory-limit,pids-limit");
+        bench.write(
+            "unborn.sh",
+            &format!(
+                "{surroundings}python3 unborn.py SBX exec --agent agent.yml --backend {backend} {accepted} -- \
+                 sh -c 'echo up; while [ ! -e done ]; do sleep 0.05; done' > out & n=0\n\
+                 while ! grep -q up out && [ $n -lt 200 ]; do sleep 0.05; n=$((n+1)); done\n\
+                 for pid in $(cat /sys/fs/cgroup/sbx-$!/cgroup.procs); do cat /proc/$pid/comm; done | grep -c '^sh$'\n\
+                 touch done; wait; rm done out; ls -d /sys/fs/cgroup/sbx-$!\n"
+            ),
+        );
+        let run = bench.shell_line("sed -i s,S''BX,SBX,g unborn.sh; exec unshare -m sh unborn.sh");
+        if run.status == 98 {
+            println!("left out: there is no version 2 of control groups here");
+            return;
+        }
+        assert_ne!(run.status, 99, "the surroundings cannot be made: {}", run.stderr);
+        assert_eq!(run.stdout, "1\n", "{backend}: {}", run.stderr);
+    }
+}
+
+/// What was left of a launch in the places where it makes something.
+fn left(bench: &Bench) -> String {
+    let scratch = "find ${TMPDIR:-/tmp} -maxdepth 1 -name \"sbx-scratch-$(cat pid)-*\"";
+    let groups = "find /sys/fs/cgroup -maxdepth 6 -type d -name sbx-$(cat pid) 2>/dev/null";
+    bench.shell_line(&format!("{scratch}; {groups}")).stdout
+}
+
+#[test]
+fn with_too_few_descriptors_there_is_an_error_or_a_whole_fence() {
+    let bench = Bench::new("few");
+    bench.open_record("");
+    bench.shell_line("echo secret > ../outside");
+    let (mut refused, mut ran) = (0, 0);
+    for (backend, accepted) in BACKENDS {
+        // Below, the program itself cannot be loaded; above, there is room for all there is to open.
+        for most in (4..=48).chain([64, 96]) {
+            let run = bench.shell_line(&format!(
+                "echo $$ > pid; ulimit -n {most}; exec SBX exec --agent agent.yml --backend {backend} {accepted} -- \
+                 sh -c 'cat ../outside 2>/dev/null; unshare -U true 2>/dev/null && echo ESCAPED; echo ran'"
+            ));
+            match run.status {
+                0 => assert_eq!(run.stdout, "ran\n", "{backend} {most}: {}", run.stderr),
+                _ => {
+                    assert_eq!(
+                        (run.status, run.stdout.as_str()),
+                        (125, ""),
+                        "{backend} {most}: {}",
+                        run.stderr
+                    );
+                    assert!(run.stderr.contains("Too many open files"), "{backend} {most}: {}", run.stderr);
+                }
+            }
+            *if run.status == 0 { &mut ran } else { &mut refused } += 1;
+            assert_eq!(left(&bench), "", "{backend} {most}");
+        }
+    }
+    assert!(refused > 60 && ran > 3, "{refused} were refused and {ran} ran");
+    assert_eq!(bench.files(), ["agent.yml", "pid"]);
+}
+
+#[test]
+fn where_the_fence_itself_has_too_little_memory_nothing_runs_half_fenced() {
+    let bench = Bench::new("little");
+    bench.shell_line("echo secret > ../outside");
+    if !bench.is_root() {
+        println!("left to root, whose limits are counted from the first process on");
+        return;
+    }
+    for (backend, accepted) in BACKENDS {
+        for size in ["4K", "64K", "128K", "256K", "384K", "512K", "768K", "1M", "2M", "3M", "64M"] {
+            bench.open_record(&format!("limits: {{memory: {size}}}\n"));
+            let marker = bench.marker();
+            let run = bench.shell_line(&format!(
+                "echo $$ > pid; exec SBX exec --agent agent.yml --backend {backend} {accepted} -- \
+                 sh -c 'cat ../outside 2>/dev/null; unshare -U true 2>/dev/null && echo ESCAPED; echo ran; : {marker}'"
+            ));
+            let told = run.stderr.contains("the memory limit was reached")
+                || run.stderr.contains("could not be built");
+            assert!(matches!(run.stdout.as_str(), "" | "ran\n"), "{backend} {size}: {}", run.stdout);
+            assert!(
+                run.status == 0 && run.stdout == "ran\n" || matches!(run.status, 125 | 137) && told,
+                "{backend} {size}: {} {}",
+                run.status,
+                run.stderr
+            );
+            assert_eq!(left(&bench), "", "{backend} {size}");
+            bench.assert_gone(&marker);
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_under_private_directories_is_said_and_nothing_runs() {
+    let bench = Bench::new("full-scratch");
+    bench.open_record("");
+    let place = bench.subdir("../place");
+    let (backend, accepted) = BACKENDS[2];
+    // No room for one more name.
+    bench.write(
+        "full.sh",
+        &format!(
+            "mount -t tmpfs -o size=64k,nr_inodes=1 none {place} || exit 99\n\
+             TMPDIR={place} SBX exec --agent agent.yml --backend {backend} {accepted} -- echo ran; echo $?; ls -A {place}\n"
+        ),
+    );
+    let around = if bench.is_root() { "unshare -m" } else { "unshare -Urm" };
+    let run = bench.shell_line(&format!("sed -i s,S''BX,SBX,g full.sh; exec {around} sh full.sh"));
+    assert_ne!(run.status, 99, "nothing can be mounted: {}", run.stderr);
+    assert_eq!(run.stdout, "125\n", "{}", run.stderr);
+    assert!(
+        run.stderr.contains("cannot make a private directory: No space left on device"),
+        "{}",
+        run.stderr
+    );
+}

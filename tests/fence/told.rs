@@ -111,3 +111,48 @@ fn more_than_can_be_followed_is_said_when_all_is_told() {
     );
     assert!(run.stderr.contains("more repositories were made than could be followed"), "{}", run.stderr);
 }
+
+#[test]
+fn system_calls_that_nobody_gets_are_named_with_the_reason() {
+    let bench = Bench::new("closed-calls");
+    bench.open_record("");
+    for (backend, accepted) in crate::attacks::BACKENDS {
+        let explain = |script: &str| {
+            let launch = format!("SBX exec --agent agent.yml --backend {backend} {accepted} --explain");
+            bench.shell_line(&format!("{launch} --status-fd 3 -- {script} 3>status"))
+        };
+        let run = explain("strace -o /dev/null true");
+        assert_ne!(run.status, 0, "{backend}: {}", run.stderr);
+        let said = "sbx: refused: the system call ptrace: Operation not permitted\n  why: Other processes\n  no grant opens it\n";
+        assert!(run.stderr.contains(said), "{backend}: {}", run.stderr);
+        let told: serde_json::Value = serde_json::from_str(&bench.read("status")).expect("JSON");
+        let ptrace =
+            told["closed_calls"].as_array().is_some_and(|all| all.iter().any(|one| one["call"] == "ptrace"));
+        assert!(ptrace, "{backend}: {told}");
+        // Where arguments decide, too; refused as ever, and what is not refused is not told.
+        bench.write(
+            "calls.py",
+            "import ctypes, socket\n\
+             libc = ctypes.CDLL(None, use_errno=True)\n\
+             def say(answer): print(answer, ctypes.get_errno() if answer else 0)\n\
+             say(libc.unshare(0x10000000))\n\
+             say(libc.unshare(0x200))\n\
+             say(libc.mount(b'none', b'/mnt', b'tmpfs', 0, None))\n\
+             say(libc.syscall(425, 0, 0))\n\
+             try: socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
+             except OSError as error: print(error.errno)\n",
+        );
+        let run = explain("python3 calls.py");
+        assert_eq!(run.stdout, "-1 1\n0 0\n-1 1\n-1 38\n97\n", "{backend}: {}", run.stderr);
+        for call in ["unshare", "socket", "mount", "io_uring_setup"] {
+            assert!(
+                run.stderr.contains(&format!("the system call {call}: ")),
+                "{backend} {call}: {}",
+                run.stderr
+            );
+        }
+        assert!(!run.stderr.contains("clone3"), "{backend}: {}", run.stderr);
+    }
+    let run = bench.shell_line("SBX exec --agent agent.yml -- strace -o /dev/null true");
+    assert!(!run.stderr.contains("system call"), "only with --explain: {}", run.stderr);
+}

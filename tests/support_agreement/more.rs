@@ -25,6 +25,8 @@ const KINDS: &[&str] = &[
     "rmdir",
     "cut",
     "resize",
+    "empty",
+    "touch",
 ];
 
 /// Programs by name, and copies of programs that lie about.
@@ -93,7 +95,12 @@ impl World {
     pub(crate) fn judge(&self, act: &Act) -> Verdict {
         let single = |verb, path: &Path| self.decide(&Act::new(verb, path, path.exists()));
         let Some(second) = act.more.first() else {
-            return if act.verb == "exec" { self.judge_program(act) } else { self.decide(act) };
+            return match act.verb {
+                "exec" => self.judge_program(act),
+                // Both are done to a file that was opened to be read.
+                "empty" | "touch" => single("write", &act.path).both(single("read", &act.path)),
+                _ => self.decide(act),
+            };
         };
         match act.verb {
             "exec" => self.judge_program(act),

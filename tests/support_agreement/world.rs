@@ -89,7 +89,7 @@ impl World {
         let base = Path::new("/var/tmp").canonicalize().expect("a directory for large temporary files");
         let dir = base.join(format!("sbx-agree-{about:?}-{backend}-{}-{seed}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
-        let mut dice = Dice(seed.wrapping_mul(77) + 5);
+        let mut dice = Dice(seed.wrapping_mul(77).wrapping_add(5));
         for _ in 0..8 {
             dice.roll(2);
         }
@@ -185,8 +185,8 @@ impl World {
         })
     }
 
-    /// Has the acts tried inside; true for each that worked.
-    pub(crate) fn attempt(&self, backend: &str, accepted: &str) -> Vec<bool> {
+    /// Has the acts tried inside, where Landlock is of this `level` if one is given; true for each that worked.
+    pub(crate) fn attempt(&self, backend: &str, accepted: &str, level: Option<u32>) -> Vec<bool> {
         let built = PathBuf::from(env!("CARGO_BIN_EXE_sbx"));
         let sbx = std::env::var_os("SBX_TEST_BIN").map_or(built, PathBuf::from);
         let inside = self.dir.join("work/probe");
@@ -203,6 +203,7 @@ impl World {
             command.args(["--allow-degraded", accepted]);
         }
         command.arg("--").arg(&inside).env("HOME", self.dir.join("home")).env_remove("XDG_CONFIG_HOME");
+        command.envs(level.map(|level| ("SBX_TEST_LANDLOCK", level.to_string())));
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("sbx");
         let mut lines = String::new();

@@ -162,9 +162,9 @@ pub(crate) fn start(
     };
     match process::fork_into(0, door.birthplace()).map_err(wrap)? {
         Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours, kit, unsaid: OWN_STAGE }),
-        Fork::Child => {
+        Fork::Child(born) => {
             drop(ours);
-            let ready = hold_on(&theirs, door)
+            let ready = hold_on(&theirs, door, born)
                 .and_then(|()| process::prctl(libc::PR_SET_PDEATHSIG, 0))
                 .and_then(|_| process::prctl(libc::PR_SET_CHILD_SUBREAPER, 1));
             if let Err(error) = ready {

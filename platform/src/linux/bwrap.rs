@@ -19,7 +19,7 @@ use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
 use crate::linux::native::{self, hold_on};
 use crate::linux::supervise::Started;
-use crate::linux::sys::process::{self, Fork};
+use crate::linux::sys::process::{self, Born, Fork};
 use crate::linux::sys::{c_path, check_int, fd, socket};
 use crate::linux::{mounts, sources};
 use crate::plan::{Access, MountOp, Network, Plan};
@@ -166,15 +166,7 @@ fn mount(op: &MountOp, plan: &Plan, all: &mut Options) -> io::Result<()> {
         }
         MountOp::Proc { dest } => {
             all.path("--proc", &[dest]);
-            all.path("--ro-bind", &[Path::new("/proc/sys"), &dest.join("sys")]);
-            if process::ids().0 == 0 {
-                for name in mounts::PROC_SECRETS {
-                    let name = Path::new(OsStr::from_bytes(name.to_bytes()));
-                    if Path::new("/proc").join(name).exists() {
-                        all.path("--ro-bind", &[Path::new("/dev/null"), &dest.join(name)]);
-                    }
-                }
-            }
+            cover_proc(dest, process::ids().0 == 0, all);
         }
         MountOp::Dev { dest } => {
             all.path("--dev", &[dest]);
@@ -184,6 +176,25 @@ fn mount(op: &MountOp, plan: &Plan, all: &mut Options) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Lays over the process list what the native backend lays over it: what real user 0 could write to or read without
+/// any privilege. The first of the knobs is for everybody.
+fn cover_proc(dest: &Path, real_root: bool, all: &mut Options) {
+    let host = |name: &CStr| {
+        let name = Path::new(OsStr::from_bytes(name.to_bytes()));
+        (Path::new("/proc").join(name), dest.join(name))
+    };
+    for (knob, inside) in mounts::PROC_KNOBS.map(host) {
+        if knob == Path::new("/proc/sys") || real_root && knob.exists() {
+            all.path("--ro-bind", &[&knob, &inside]);
+        }
+    }
+    for (secret, inside) in mounts::PROC_SECRETS.map(host) {
+        if real_root && secret.exists() {
+            all.path("--ro-bind", &[Path::new("/dev/null"), &inside]);
+        }
+    }
 }
 
 /// A mount point inside a place of the host must be there already, and not be reached through a link.
@@ -230,11 +241,12 @@ pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], door: &Door) -> Result<Sta
         Fork::Parent(pidfd, pid) => {
             Ok(Started { pidfd, pid, line: ours, kit: None, unsaid: (Step::Helper, "bwrap") })
         }
-        Fork::Child => {
+        Fork::Child(born) => {
             drop(ours);
             let mut kept = vec![&arguments, &text, &own, &theirs];
             kept.extend(&options.files);
-            let error = become_bwrap(&program, [&argv, &environment], &stdio, &kept, &plan.pass_fds, door);
+            let words = [argv.as_slice(), &environment];
+            let error = become_bwrap(&program, words, &stdio, &kept, &plan.pass_fds, (door, born));
             let errno = crate::linux::sys::number(&error);
             let failure = SetupFailure { step: Step::Helper, object: bwrap.display().to_string(), errno };
             let _ = socket::send(theirs.as_fd(), &Message::Failed(failure).encode(), None);
@@ -250,10 +262,10 @@ fn become_bwrap(
     stdio: &[OwnedFd; 3],
     kept: &[&OwnedFd],
     pass: &[RawFd],
-    door: &Door,
+    (door, born): (&Door, Born),
 ) -> io::Error {
     let arrange = || {
-        hold_on(kept[3], door)?;
+        hold_on(kept[3], door, born)?;
         for (to, from) in stdio.iter().enumerate() {
             fd::dup_onto(from.as_raw_fd(), to as RawFd)?;
         }

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 
 use libc::pid_t;
 
-use crate::linux::sys::{c_path, fd, process};
+use crate::linux::sys::process::{self, Born};
+use crate::linux::sys::{c_path, fd};
 use crate::plan::Limits;
 use crate::report::Limit;
 
@@ -96,7 +97,7 @@ pub(crate) enum Door {
     /// There is no group.
     #[default]
     None,
-    /// It is born there.
+    /// It is born there, or walks in where none can be.
     Birth(OwnedFd),
     /// It walks in by itself, through each of these.
     Entrances(Vec<OwnedFd>),
@@ -111,15 +112,20 @@ impl Door {
         }
     }
 
-    /// Walks in, if that is the way.
-    pub(crate) fn enter(&self) -> io::Result<()> {
-        match self {
-            Self::Entrances(files) => {
-                files.iter().try_for_each(|file| fd::write(file.as_raw_fd(), b"0").map(drop))
+    /// Walks in, unless this process was `born` there.
+    pub(crate) fn enter(&self, born: Born) -> io::Result<()> {
+        match (self, born) {
+            (Self::Entrances(files), _) => files.iter().try_for_each(walk_in),
+            (Self::Birth(group), Born::Outside) => {
+                walk_in(&fd::open(group.as_fd(), c"cgroup.procs", libc::O_WRONLY, 0)?)
             }
-            Self::None | Self::Birth(_) => Ok(()),
+            (Self::Birth(_), Born::Inside) | (Self::None, _) => Ok(()),
         }
     }
+}
+
+fn walk_in(entrance: &OwnedFd) -> io::Result<()> {
+    fd::write(entrance.as_raw_fd(), b"0").map(drop)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

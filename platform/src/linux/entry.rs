@@ -14,7 +14,8 @@ use crate::linux::keeper::FAILED;
 use crate::linux::message::Message;
 use crate::linux::net::Host;
 use crate::linux::stage::{Stage, Surroundings};
-use crate::linux::sys::{fd, mount, number, process, signal, socket};
+use crate::linux::sys::process::{self, Born};
+use crate::linux::sys::{fd, mount, number, signal, socket};
 use crate::linux::{bwrap, landlock, native, net, spawn};
 use crate::plan::{Network, Plan};
 use crate::report::{Outcome, SetupFailure, Step};
@@ -98,7 +99,7 @@ fn stage(line: RawFd, plan: RawFd) -> ! {
         let _ = socket::send(line.as_fd(), &Message::Failed(failure).encode(), None);
         process::leave(FAILED)
     };
-    if native::hold_on(&line, &Door::None).is_err() {
+    if native::hold_on(&line, &Door::None, Born::Inside).is_err() {
         fail(Step::Lifeline, libc::EIO);
     }
     let mut words = String::new();

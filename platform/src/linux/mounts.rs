@@ -29,7 +29,8 @@ const COPIES_SIZE: &CStr = c"4294967296";
 /// Where changes are kept while the view is built; afterwards they have no name.
 const COPIES: &str = "/.copies";
 /// Parts of `/proc` that real user 0 could write to without any privilege.
-const PROC_KNOBS: [&CStr; 7] = [c"sys", c"sysrq-trigger", c"irq", c"bus", c"fs", c"acpi", c"pressure"];
+pub(super) const PROC_KNOBS: [&CStr; 7] =
+    [c"sys", c"sysrq-trigger", c"irq", c"bus", c"fs", c"acpi", c"pressure"];
 /// Parts of `/proc` that real user 0 could read without any privilege and nobody else can.
 pub(super) const PROC_SECRETS: [&CStr; 9] = [
     c"kcore",

@@ -18,7 +18,7 @@ use crate::linux::net::{self, Apart, Kit};
 use crate::linux::sources::{Opener, Sources};
 use crate::linux::stage::Stage;
 use crate::linux::supervise::{OWN_STAGE, Started};
-use crate::linux::sys::process::{self, Fork};
+use crate::linux::sys::process::{self, Born, Fork};
 use crate::linux::sys::{check_int, fd, number, socket};
 use crate::plan::{Identity, Network, Plan};
 use crate::report::{SetupFailure, Step};
@@ -47,9 +47,9 @@ pub(crate) fn start(
             }
             Ok(Started { pidfd, pid, line: ours, kit: None, unsaid: OWN_STAGE })
         }
-        Ok(Fork::Child) => {
+        Ok(Fork::Child(born)) => {
             drop(ours);
-            match enter(plan, opened, &theirs, door, real) {
+            match enter(plan, opened, &theirs, (door, born), real) {
                 Ok(inward) => stage.run(theirs, stdio, inward),
                 Err(failure) => {
                     let _ = socket::send(theirs.as_fd(), &Message::Failed(failure).encode(), None);
@@ -89,10 +89,10 @@ fn enter(
     plan: &Plan,
     opened: Option<Sources>,
     line: &OwnedFd,
-    door: &Door,
+    (door, born): (&Door, Born),
     real: (u32, u32),
 ) -> Result<Option<OwnedFd>, SetupFailure> {
-    hold_on(line, door).map_err(|error| fail(Step::Lifeline, "", &error))?;
+    hold_on(line, door, born).map_err(|error| fail(Step::Lifeline, "", &error))?;
     let sockets = std::thread::scope(|scope| {
         let network = Apart::begin(scope, plan)?;
         show(plan, opened, real)?;
@@ -133,14 +133,14 @@ fn fail(step: Step, object: &str, error: &io::Error) -> SetupFailure {
 }
 
 /// Dies with the supervisor from here on, makes sure that it has not died before, and goes under its limits.
-pub(crate) fn hold_on(line: &OwnedFd, door: &Door) -> io::Result<()> {
+pub(crate) fn hold_on(line: &OwnedFd, door: &Door, born: Born) -> io::Result<()> {
     process::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong)?;
     let mut set = [libc::pollfd { fd: line.as_raw_fd(), events: libc::POLLIN, revents: 0 }];
     fd::poll(&mut set, 0)?;
     if set[0].revents & libc::POLLHUP != 0 {
         process::leave(FAILED);
     }
-    door.enter()
+    door.enter(born)
 }
 
 /// Lets one user and one group inside stand for the launcher's own.

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use crate::backend::{Backend, Guarantee};
 use crate::door::Way;
 use crate::error::PlatformError;
-use crate::linux::broker::Protected;
+use crate::linux::broker::{Protected, has_unwritten};
 use crate::linux::cgroup::Group;
 use crate::linux::net::{Host, Kit};
 use crate::linux::seccomp::{self, Arch, Filter, Inet, Watch};
@@ -62,15 +62,15 @@ impl Facts {
         let namespaces = backend != Backend::Landlock;
         let level = |least: u32| self.landlock >= least;
         match guarantee {
-            G::FsHidden | G::FsMetadata | G::PidHidden | G::PrivateTmp | G::Loopback | G::Terminals => {
-                namespaces
-            }
+            G::FsHidden | G::PidHidden | G::PrivateTmp | G::Loopback | G::Terminals => namespaces,
+            // Mounts are read-only as a whole; where names may be taken away and nothing written, the broker refuses it.
+            G::FsMetadata => namespaces && (self.notify || !has_unwritten(plan)),
             G::FsRead => level(1),
             G::FsDelete => {
                 level(1) && (self.notify || Protected::of(plan).is_none_or(|kept| !kept.holds_rights()))
             }
-            G::FsWrite => namespaces || level(1),
-            G::FsTruncate => namespaces || level(3),
+            G::FsWrite => level(1) || namespaces && !has_unwritten(plan),
+            G::FsTruncate => level(3) || namespaces && (level(1) && self.notify || !has_unwritten(plan)),
             // Landlock and mounts are about files that are there.
             G::FsGlob => !plan.narrowed,
             // bubblewrap cannot mount without code, and without mounts nothing can.
@@ -114,9 +114,15 @@ pub(crate) fn can_be_watched() -> bool {
 /// In the child: whether a filter with a line can be installed. In the parent: what the child found.
 fn tried(child: Option<libc::pid_t>) -> bool {
     let Some(child) = child else {
-        let watch = Watch::Making;
-        let filter =
-            Filter { unix: true, inet: Inet::Own, ipc: true, memory_files: true, watch, trace: false };
+        let filter = Filter {
+            unix: true,
+            inet: Inet::Own,
+            ipc: true,
+            memory_files: true,
+            watch: Watch::Making,
+            times: false,
+            trace: false,
+        };
         let done = process::prctl(libc::PR_SET_NO_NEW_PRIVS, 1)
             .and_then(|_| seccomp::install_watched(&filter.watching(Arch::NATIVE)));
         process::leave(libc::c_int::from(done.is_err()))

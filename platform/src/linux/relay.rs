@@ -3,11 +3,12 @@
 //! Answers for relaying and counting. It leaves the order of events to the supervisor.
 //! Invariant: a host file, a terminal or a socket that could be led elsewhere is never handed inside, and a slow reader never stops the supervisor.
 
+use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::error::PlatformError;
-use crate::linux::sys::{fd, inet};
+use crate::linux::sys::{check_int, fd, inet};
 use crate::plan::{Plan, Stdio};
 
 /// Bytes moved at once.
@@ -30,6 +31,20 @@ enum To {
     Host(RawFd),
     Own(OwnedFd),
     Memory(Vec<u8>),
+}
+
+impl To {
+    /// A descriptor of the host. A terminal is opened once more, not to be waited for: it may say that there is room,
+    /// take a part and keep a writer until somebody lets it go on.
+    fn host(number: RawFd) -> Self {
+        let again = || {
+            // SAFETY: only asks.
+            check_int(unsafe { libc::isatty(number) }).ok().filter(|is| *is == 1)?;
+            let name = CString::new(format!("/proc/self/fd/{number}")).ok()?;
+            fd::open(fd::cwd(), &name, libc::O_WRONLY | libc::O_NONBLOCK | libc::O_NOCTTY, 0).ok()
+        };
+        again().map_or(Self::Host(number), Self::Own)
+    }
 }
 
 /// One direction.
@@ -85,7 +100,7 @@ fn one(plan: &Plan, number: RawFd, relays: &mut Vec<Relay>) -> io::Result<OwnedF
                         relays.push(Relay::new(From::Host(0), To::Own(write), false));
                         return Ok(read);
                     }
-                    relays.push(Relay::output(read, To::Host(number))?);
+                    relays.push(Relay::output(read, To::host(number))?);
                     Ok(write)
                 }
             }
@@ -96,7 +111,7 @@ fn one(plan: &Plan, number: RawFd, relays: &mut Vec<Relay>) -> io::Result<OwnedF
 /// The relays of a private terminal.
 pub(crate) fn terminal(master: OwnedFd) -> io::Result<[Relay; 2]> {
     let copy = fd::dup_above(master.as_raw_fd(), 3)?;
-    Ok([Relay::new(From::Host(0), To::Own(copy), false), Relay::new(From::Own(master), To::Host(1), true)])
+    Ok([Relay::new(From::Host(0), To::Own(copy), false), Relay::new(From::Own(master), To::host(1), true)])
 }
 
 fn null() -> io::Result<OwnedFd> {
@@ -214,6 +229,11 @@ impl Relay {
     /// Whether anything may still move.
     pub(crate) fn is_open(&self) -> bool {
         self.from.is_some() || !self.held.is_empty() && self.to.is_some()
+    }
+
+    /// Nothing more is taken in; what is held still goes out.
+    pub(crate) fn read_no_more(&mut self) {
+        self.from = None;
     }
 
     /// Drops the last of a piece of output, so that a limit is kept to the byte.

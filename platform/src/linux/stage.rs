@@ -97,8 +97,8 @@ impl Stage {
             surroundings,
             filter: filter.program(Arch::NATIVE),
             // Where the kernel lets nobody be followed, only the broker tells.
-            watching: inner(Filter { trace: false, ..filter }),
-            traced: if filter.trace { inner(filter) } else { Vec::new() },
+            watching: if filter.has_watching() { filter.unfollowed(Arch::NATIVE) } else { Vec::new() },
+            traced: if filter.trace { filter.watching(Arch::NATIVE) } else { Vec::new() },
             has_broker: filter.is_watched(),
             protected,
             behalf: None,
@@ -284,11 +284,6 @@ type Started = (pid_t, Option<OwnedFd>, Option<Tracer>);
 /// Says that the child can be followed, and that it is.
 const FOLLOWED: &[u8; 1] = b"y";
 
-/// What the command alone stands under.
-fn inner(filter: Filter) -> Vec<Instruction> {
-    if filter.has_watching() { filter.watching(Arch::NATIVE) } else { Vec::new() }
-}
-
 /// Waits for the word to start; the signals that came meanwhile. Leaves with the supervisor.
 fn await_go(line: &OwnedFd) -> Vec<u8> {
     let mut early = Vec::new();
@@ -330,6 +325,7 @@ fn filter_for(plan: &Plan, surroundings: Surroundings, protected: Option<&Protec
         ipc: surroundings.namespaces,
         memory_files: plan.exec == Exec::Open,
         watch,
+        times: protected.is_some_and(Protected::watches_times),
         trace: plan.trace,
     }
 }

@@ -21,7 +21,7 @@ use crate::report::{Act, End, Limit, SetupFailure, Step};
 use crate::signals::{GRACE, Wish, wish};
 use crate::terminal::{self, Raw};
 
-/// How long output still in the pipes may take to be written after the end.
+/// How long output still in the pipes may take to be written after everything was ended.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// After this time a command is one that takes its time, and what only starting needed is given back.
@@ -197,10 +197,7 @@ impl Watch<'_> {
     /// Milliseconds until the next thing that happens by itself.
     fn patience(&self) -> c_int {
         let next = [self.deadline, self.kill_at, self.settled_at, self.count_at].into_iter().flatten().min();
-        next.map_or(-1, |at| {
-            let left = at.saturating_duration_since(Instant::now()).as_millis() + 1;
-            c_int::try_from(left).unwrap_or(c_int::MAX)
-        })
+        milliseconds(next)
     }
 
     fn keep_time(&mut self) {
@@ -375,6 +372,7 @@ impl Watch<'_> {
         if self.written > limit {
             let surplus = usize::try_from(self.written - limit).unwrap_or(usize::MAX);
             self.relays[at].cut(surplus.min(moved));
+            self.relays.iter_mut().filter(|relay| relay.is_output()).for_each(Relay::read_no_more);
             self.stop(Limit::Output);
         }
     }
@@ -388,34 +386,59 @@ impl Watch<'_> {
         let _ = process::send(self.started.pidfd.as_fd(), libc::SIGKILL);
     }
 
-    /// Writes out what is left in the pipes, for a bounded time.
+    /// Writes out what is left in the pipes: for as long as somebody is there to read it, if the command has ended by
+    /// itself; else for a bounded time.
     fn drain(&mut self) {
         self.raw = None;
-        let until = Instant::now() + DRAIN;
-        loop {
-            let mut set: Vec<libc::pollfd> = self
-                .relays
-                .iter()
-                .map(|relay| if relay.is_output() { relay.wants() } else { idle() })
-                .collect();
-            let open = self.relays.iter().any(|relay| relay.is_output() && relay.is_open());
-            let left = until.saturating_duration_since(Instant::now());
-            if !open || left.is_zero() {
+        let mut until = self.drained_until();
+        while self.relays.iter().any(|relay| relay.is_output() && relay.is_open()) {
+            let next = [until, self.deadline].into_iter().flatten().min();
+            let mut set = vec![
+                readable(self.signals.raw()),
+                readable(self.ties.leash.as_ref().map_or(-1, AsRawFd::as_raw_fd)),
+            ];
+            let output = self.relays.iter();
+            set.extend(output.map(|relay| if relay.is_output() { relay.wants() } else { idle() }));
+            if fd::poll(&mut set, milliseconds(next)).is_err() {
                 return;
             }
-            let patience = c_int::try_from(left.as_millis()).unwrap_or(c_int::MAX);
-            if fd::poll(&mut set, patience).is_err() || set.iter().all(|ready| ready.revents == 0) {
-                return;
+            let let_go = set[1].revents & (libc::POLLHUP | libc::POLLERR) != 0;
+            if let_go || set[0].revents != 0 && self.is_asked_to_end() {
+                until = Some(Instant::now());
             }
-            for (at, ready) in set.iter().enumerate() {
+            for (at, ready) in set[2..].iter().enumerate() {
                 if ready.revents != 0 {
                     self.relay(at);
                 }
             }
-            if self.limit == Some(Limit::Output) {
+            let now = Instant::now();
+            if self.deadline.is_some_and(|at| at <= now) {
+                self.limit.get_or_insert(Limit::Wall);
+                return;
+            }
+            if until.is_some_and(|at| at <= now) {
                 return;
             }
         }
+    }
+
+    /// Until when output is written after the end; `None` if nobody is in a hurry.
+    fn drained_until(&self) -> Option<Instant> {
+        let by_itself = self.end.is_some() && self.limit.is_none() && self.kill_at.is_none();
+        if by_itself { None } else { Some(Instant::now() + DRAIN) }
+    }
+
+    /// Takes the signals that have come after the end; whether one of them asks to end.
+    fn is_asked_to_end(&self) -> bool {
+        let mut asked = false;
+        while let Some(number) = self.signals.next() {
+            match wish(number) {
+                Wish::End => asked = true,
+                Wish::Suspend => self.rest(signal::stop_self),
+                Wish::Resize | Wish::Other => {}
+            }
+        }
+        asked
     }
 
     fn finish(self, last: Option<(c_int, Duration)>) -> Finished {
@@ -438,6 +461,14 @@ impl Watch<'_> {
         let collected = self.relays.into_iter().filter_map(Relay::collected).collect();
         Finished { end, collected, acts: self.acts, reached }
     }
+}
+
+/// Milliseconds until then; -1 for no end.
+fn milliseconds(until: Option<Instant>) -> c_int {
+    until.map_or(-1, |at| {
+        let left = at.saturating_duration_since(Instant::now()).as_millis() + 1;
+        c_int::try_from(left).unwrap_or(c_int::MAX)
+    })
 }
 
 fn readable(fd: i32) -> libc::pollfd {

@@ -45,6 +45,16 @@ fn one(words: &[&str]) -> String {
         ["symlink", target, path] => done(symlink(target, path)),
         ["chmod", path] => done(fs::set_permissions(path, PermissionsExt::from_mode(0o600))),
         ["truncate", path] => done(truncate(path)),
+        ["empty", path] => done(empty(path)),
+        ["cut", path] => done(by_name(path, |name| {
+            // SAFETY: a NUL-terminated path and an integer.
+            unsafe { libc::truncate(name, 0) }
+        })),
+        ["touch", path] => done(by_name(path, |name| {
+            // SAFETY: a NUL-terminated path, and no times for the present one.
+            unsafe { libc::utimensat(libc::AT_FDCWD, name, std::ptr::null(), 0) }
+        })),
+        ["date", path] => done(date(path)),
         ["list", path] => list(path),
         ["run", path, rest @ ..] => match Command::new(path).args(rest).output() {
             Ok(output) if !output.status.success() => format!("{}", output.status),
@@ -75,6 +85,7 @@ fn one(words: &[&str]) -> String {
             threads.into_iter().for_each(|thread| drop(thread.join()));
             String::from("ok")
         }
+        ["masks"] => masks(),
         ["follow"] => {
             // SAFETY: asks to be followed by the parent; nothing is read or written.
             let asked = unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) };
@@ -85,12 +96,63 @@ fn one(words: &[&str]) -> String {
     }
 }
 
+/// Changes the mask of the process while another thread makes files, again and again: what that thread makes afterwards
+/// has the new one.
+fn masks() -> String {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    for round in 0..200 {
+        // SAFETY: takes and answers with a plain integer.
+        unsafe { libc::umask(0) };
+        let changed = Arc::new(AtomicBool::new(false));
+        let maker = std::thread::spawn({
+            let changed = Arc::clone(&changed);
+            move || -> io::Result<u32> {
+                while !changed.load(Ordering::SeqCst) {
+                    fs::File::create("before")?;
+                }
+                let made = fs::File::create("after")?.metadata()?.permissions().mode() & 0o777;
+                fs::remove_file("after").map(|()| made)
+            }
+        });
+        std::thread::sleep(Duration::from_micros(500));
+        // SAFETY: as above.
+        unsafe { libc::umask(0o077) };
+        changed.store(true, Ordering::SeqCst);
+        match maker.join() {
+            Ok(Ok(0o600)) => {}
+            other => return format!("{other:?} in round {round}"),
+        }
+    }
+    String::from("ok")
+}
+
 fn append(path: &str) -> io::Result<()> {
     fs::OpenOptions::new().append(true).open(path)?.write_all(b"more")
 }
 
 fn truncate(path: &str) -> io::Result<()> {
     fs::OpenOptions::new().write(true).open(path)?.set_len(0)
+}
+
+/// Empties a file that is opened to be read.
+fn empty(path: &str) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt;
+    fs::OpenOptions::new().read(true).custom_flags(libc::O_TRUNC).open(path).map(drop)
+}
+
+/// A call that takes a path and answers with 0.
+fn by_name(path: &str, call: impl FnOnce(*const libc::c_char) -> libc::c_int) -> io::Result<()> {
+    let name = std::ffi::CString::new(path)?;
+    if call(name.as_ptr()) == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sets a time through a descriptor that only reads, and sees whether it is there.
+fn date(path: &str) -> io::Result<()> {
+    let (file, wanted) = (fs::File::open(path)?, std::time::UNIX_EPOCH + Duration::new(1_000_000, 5000));
+    file.set_times(fs::FileTimes::new().set_modified(wanted))?;
+    let found = file.metadata()?.modified()?;
+    if found == wanted { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EIO)) }
 }
 
 fn list(path: &str) -> String {

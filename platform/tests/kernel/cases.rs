@@ -27,6 +27,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("protected paths that exist stay as they are", protected_existing),
     ("protected paths that do not exist are not made", protected_absent),
     ("protected paths leave ordinary work alone", protected_ordinary),
+    ("a new mask holds for all threads at once", masks),
     ("a writable place inside a readable one", nested),
     ("odd names", odd_names),
     ("a source reached through a link is refused", linked_source),
@@ -242,6 +243,13 @@ fn protected_ordinary(world: &World) -> Verdict {
     let wanted = "ok ok ok changedmore ok ok ok ok ok ok ok ok ok ok ok ok";
     same!("answers", world.says_under(&plan), wanted);
     same!("no placeholder", world.work(".envrc").exists(), false);
+    Passed
+}
+
+fn masks(world: &World) -> Verdict {
+    let mut plan = world.plan(&["masks"]);
+    plan.protect = vec![world.work(".envrc")];
+    same!("modes", world.says_under(&plan), "ok");
     Passed
 }
 

@@ -32,6 +32,7 @@ pub(crate) const ALL: &[(&str, Case)] = &[
     ("every backend is found to work here", simulated::everything),
     ("closed namespaces leave bwrap and landlock", simulated::no_namespaces),
     ("each Landlock level gives what it knows", simulated::levels),
+    ("what a lower level of Landlock is said to give is really held", simulated::held),
     ("where somebody watches already, protected paths are not promised", simulated::no_notify),
     ("a level of Landlock without its scopes is used without them", simulated::no_scopes),
     ("without rules of the packet filter there is a listener for each port", simulated::no_rules),
@@ -107,6 +108,34 @@ mod simulated {
         if output.status.success() && said.contains("net-ports") { Passed } else { Failed(said) }
     }
 
+    /// The acts that guarantees are about, tried again at levels that know less.
+    pub(super) fn held() -> Verdict {
+        let kept = "held: |without the right to remove|lends no right|is not writable|metadata outside|only listed|that exist stay|are not made";
+        for level in 0..=5 {
+            // Without any, there is no backend of that name.
+            let only = if level == 0 { "native held: |bwrap held: " } else { kept };
+            let mut command = Command::new("/proc/self/exe");
+            command.env("SBX_TEST_LANDLOCK", level.to_string()).env("SBX_KERNEL_CHILD", "1");
+            let output = command.env("SBX_KERNEL_ONLY", only).output().unwrap();
+            let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+            let said = said.concat();
+            // What the kernel cannot hold is said so, and what the broker holds instead is not.
+            let withheld = |name: &str| said.contains(&format!("not given ({name}): "));
+            let native = |name: &str| {
+                said.lines()
+                    .any(|line| line.contains(" native held: ") && line.contains(&format!("({name})")))
+            };
+            let as_said = withheld("fs-read") == (level == 0)
+                && native("fs-write") == (level == 0)
+                && !native("fs-truncate")
+                && !native("fs-metadata");
+            if !output.status.success() || !as_said {
+                return Failed(format!("level {level}: {said}"));
+            }
+        }
+        Passed
+    }
+
     pub(super) fn levels() -> Verdict {
         for level in 0..=7 {
             let text = probe(&[("SBX_TEST_LANDLOCK", &level.to_string())]);
@@ -114,6 +143,9 @@ mod simulated {
             let checks = [
                 native.contains(" works: "),
                 native.contains("fs-delete") == (level >= 1),
+                native.contains("fs-write")
+                    && native.contains("fs-truncate")
+                    && native.contains("fs-metadata"),
                 native.contains("exec-only") == (level >= 1),
                 native.contains("fs-hidden"),
                 bare.contains(" works: ") == (level >= 1),

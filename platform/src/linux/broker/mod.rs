@@ -10,15 +10,18 @@
 mod caller;
 mod leave;
 mod listener;
+mod mask;
 mod mode;
 mod network;
 mod noted;
 mod own;
 mod perform;
+mod places;
 mod protect;
 mod reach;
 mod resolve;
 mod settings;
+mod times;
 mod trace;
 mod waiting;
 
@@ -27,6 +30,7 @@ use std::os::fd::BorrowedFd;
 use libc::c_int;
 
 pub(crate) use caller::Caller;
+pub(crate) use places::has_unwritten;
 pub(crate) use protect::Protected;
 
 use crate::linux::net::Behalf;
@@ -36,6 +40,7 @@ use crate::report::Verb;
 use listener::{Answer, Call, Listener};
 use network::Network;
 use perform::Hands;
+use times::Times;
 
 /// Answers watched calls.
 #[derive(Debug)]
@@ -115,6 +120,7 @@ impl<'k> Broker<'k> {
 fn dispatch(hands: &mut Hands<'_>, call: &Call, caller: &Caller) -> std::io::Result<Done> {
     let a = |index: usize| call.argument(index);
     let here = libc::AT_FDCWD;
+    hands.heard_of(caller);
     match call.name() {
         "open" => hands.open(caller, here, a(0), a(1) as c_int, a(2) as u32),
         "openat" => hands.open(caller, a(0) as c_int, a(1), a(2) as c_int, a(3) as u32),
@@ -140,10 +146,11 @@ fn dispatch(hands: &mut Hands<'_>, call: &Call, caller: &Caller) -> std::io::Res
         "fchmodat" => hands.chmod(caller, a(0) as c_int, a(1), a(2) as u32, 0),
         "fchmodat2" => hands.chmod(caller, a(0) as c_int, a(1), a(2) as u32, a(3) as c_int),
         "fchmod" => hands.fchmod(caller, a(0) as c_int, a(1) as u32),
-        "umask" => {
-            hands.forget_masks();
-            Ok(Done::Continue)
-        }
+        "utime" => hands.set_times(caller, (here, a(0)), Times::Seconds(a(1)), 0),
+        "utimes" => hands.set_times(caller, (here, a(0)), Times::Micros(a(1)), 0),
+        "futimesat" => hands.set_times(caller, (a(0) as c_int, a(1)), Times::Micros(a(2)), 0),
+        "utimensat" => hands.set_times(caller, (a(0) as c_int, a(1)), Times::Nanos(a(2)), a(3) as c_int),
+        "umask" => hands.umask(caller),
         _ => Err(errno(libc::ENOSYS)),
     }
 }

@@ -14,6 +14,7 @@ use libc::c_int;
 use super::Done;
 use super::caller::Caller;
 use super::leave::{Kept, may_leave};
+use super::mask::Masks;
 use super::noted::Noted;
 use super::own::Own;
 use super::protect::{Change, Protected};
@@ -23,8 +24,6 @@ use super::waiting::Waiting;
 use crate::linux::sys::{check, check_int, dir, errno, fd, mount};
 use crate::report::Verb;
 
-/// Masks remembered at once.
-const MASKS: usize = 64;
 /// The marker bit of `O_TMPFILE`.
 const UNNAMED: c_int = 0x40_0000;
 
@@ -37,7 +36,7 @@ pub(super) struct Hands<'p> {
     /// What held the directory that was to be moved last.
     kept: Option<PathBuf>,
     resolver: Resolver,
-    masks: Vec<(u32, u32)>,
+    masks: Masks,
 }
 
 type From = (c_int, u64);
@@ -46,7 +45,7 @@ impl<'p> Hands<'p> {
     pub(super) fn new(protected: &'p Protected) -> io::Result<Self> {
         let resolver = Resolver::new(protected.proc())?;
         let (own, noted) = (Own::default(), Noted::default());
-        Ok(Self { protected, own, noted, kept: None, resolver, masks: Vec::new() })
+        Ok(Self { protected, own, noted, kept: None, resolver, masks: Masks::default() })
     }
 
     /// What was made since this was last asked and is worth telling of.
@@ -71,27 +70,20 @@ impl<'p> Hands<'p> {
         &self.resolver
     }
 
-    /// Some caller changes its mask: what was remembered is no longer sure.
-    pub(super) fn forget_masks(&mut self) {
-        self.masks.clear();
+    /// `umask`, which only the caller itself can do.
+    pub(super) fn umask(&mut self, caller: &Caller) -> io::Result<Done> {
+        self.masks.let_change(caller, self.resolver.proc())?;
+        Ok(Done::Continue)
+    }
+
+    /// A caller asks for something.
+    pub(super) fn heard_of(&mut self, caller: &Caller) {
+        self.masks.heard_of(caller);
     }
 
     /// Takes on the caller's mask for the next act.
     fn take_mask(&mut self, caller: &Caller) -> io::Result<()> {
-        let thread = caller.thread();
-        let known = self.masks.iter().find(|(known, _)| *known == thread).map(|(_, mask)| *mask);
-        let mask = match known {
-            Some(mask) => mask,
-            None => {
-                let text = caller.status(self.resolver.proc(), "Umask")?;
-                let mask = u32::from_str_radix(&text, 8).map_err(|_| errno(libc::EIO))?;
-                if self.masks.len() == MASKS {
-                    self.masks.remove(0);
-                }
-                self.masks.push((thread, mask));
-                mask
-            }
-        };
+        let mask = self.masks.of(caller, self.resolver.proc())?;
         // SAFETY: takes and answers with a plain integer.
         unsafe { libc::umask(mask) };
         Ok(())
@@ -160,6 +152,7 @@ impl<'p> Hands<'p> {
             return Err(errno(refusal_for_directory(kind, flags)));
         }
         self.guard(spot, Change::Write)?;
+        self.guard_content(&spot.path, kind.is_some(), flags)?;
         let flags = flags | libc::O_NOFOLLOW | libc::O_NOCTTY;
         match kind {
             Some(libc::S_IFIFO) => {
@@ -185,6 +178,7 @@ impl<'p> Hands<'p> {
     fn open_object(&self, caller: &Caller, object: &OwnedFd, flags: c_int) -> io::Result<Done> {
         let found = fd::stat(object.as_raw_fd())?;
         self.guard_object(object, Change::Write)?;
+        self.guard_content(&self.resolver.path_of(object)?, true, flags)?;
         let flags = flags & !(libc::O_NOFOLLOW | libc::O_CREAT | libc::O_EXCL) | libc::O_NOCTTY;
         match found.st_mode & libc::S_IFMT {
             // Others read from it too, and must not be told what the caller's own input never said.
@@ -250,6 +244,10 @@ impl<'p> Hands<'p> {
         let is_own = || self.own.has(to.parent.as_fd());
         if let Some(keys) = self.protected.settings_at(&to.path, &is_own).filter(|_| flags == 0) {
             return settings::replace(&from, &to, keys).map(|()| Done::Nothing);
+        }
+        // Of what is protected a copy may be put down again; where there is no right to write, nothing is.
+        if !self.protected.place_allows(&to.path, Change::Make) {
+            return Err(errno(libc::EACCES));
         }
         if let Err(refused) = self.guard(&to, Change::Make) {
             // git writes its settings anew even where nothing changes.
@@ -389,6 +387,18 @@ impl<'p> Hands<'p> {
             (self.own.has(parent.as_fd()) && found == dir::identity(object.as_fd(), c"").ok()?).then_some(())
         };
         stands().is_some()
+    }
+
+    /// Opening what lies at `path` changes no file where none may be written: the kernel's rules do not know all the
+    /// ways.
+    fn guard_content(&self, path: &Path, stands: bool, flags: c_int) -> io::Result<()> {
+        let only_reads = stands && flags & (libc::O_ACCMODE | libc::O_TRUNC) == 0;
+        if only_reads || !self.protected.is_unwritten(path) { Ok(()) } else { Err(errno(libc::EACCES)) }
+    }
+
+    /// Whether the times of what lies at `path` may be changed.
+    pub(super) fn guard_times(&self, path: &Path) -> io::Result<()> {
+        if self.protected.is_unwritten(path) { Err(errno(libc::EACCES)) } else { Ok(()) }
     }
 
     fn guard_tree(&self, spot: &Spot) -> io::Result<()> {

@@ -13,11 +13,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::places::{below_private, unwritten, written};
 use super::reach::{Reach, is_inside_stars, parts_of, reach};
 use crate::fold::{folded, within_folded};
 use crate::linux::sources::writable_bind;
 use crate::linux::sys::fd;
-use crate::path::within;
 use crate::plan::{Access, InsideNew, MountOp, Place, Plan, ProtectedName, Rights};
 use crate::report::Verb;
 
@@ -35,8 +35,10 @@ pub(crate) struct Protected {
     opened: BTreeSet<PathBuf>,
     /// Places of which what is made there outlives the launch.
     lasting: Vec<PathBuf>,
-    /// Places where names may be taken away and nothing may be written.
+    /// Places that are mounted to be changed and where nothing may be written: names may be taken away there.
     unwritten: Vec<PathBuf>,
+    /// Places where files may be written, be it inside one of those.
+    written: Vec<PathBuf>,
     /// The largest file there may be.
     file_size: Option<u64>,
     /// The pipe that is the command's input and not its output too, as device and number.
@@ -90,12 +92,13 @@ impl Protected {
         });
         let proc = proc.unwrap_or_else(|| PathBuf::from("/proc"));
         let held_here = below_private(plan);
-        let any = !paths.is_empty() || !names.is_empty() || !held_here.is_empty();
+        let unwritten: Vec<PathBuf> = unwritten(plan).map(Path::to_path_buf).collect();
+        let any = !paths.is_empty() || !names.is_empty() || !held_here.is_empty() || !unwritten.is_empty();
         let opened =
             names.iter().flat_map(|name| name.may_make.iter().chain(&name.may_take)).cloned().collect();
         let (paths, by_first, file_size) =
             (paths.into_iter().collect(), OnceCell::new(), plan.limits.file_size);
-        let unwritten = unwritten(plan);
+        let written = written(plan).map(|place| place.path.clone()).collect();
         let input = None;
         any.then_some(Self {
             paths,
@@ -105,6 +108,7 @@ impl Protected {
             opened,
             lasting,
             unwritten,
+            written,
             file_size,
             input,
             proc,
@@ -127,6 +131,17 @@ impl Protected {
     /// read-only mounts, and rights of a private place must not reach into others.
     pub(crate) fn watches_removal(&self) -> bool {
         !self.names.is_empty() || !self.held_here.is_empty()
+    }
+
+    /// Whether changes of times have to be watched: no rule of the kernel's refuses them.
+    pub(crate) fn watches_times(&self) -> bool {
+        !self.unwritten.is_empty()
+    }
+
+    /// Whether what lies at `path` may not be written, although nothing is mounted read-only there.
+    pub(super) fn is_unwritten(&self, path: &Path) -> bool {
+        let lies_in = |places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
+        lies_in(&self.unwritten) && !lies_in(&self.written)
     }
 
     /// Whether rights are held here that the kernel's own rules would lend too widely.
@@ -221,15 +236,18 @@ impl Protected {
         !self.keeps(path, false)
             && !self.names_at(path, own, Change::Write).into_iter().any(refused)
             && self.place_allows(path, Change::Write)
-            && !self.unwritten.iter().any(|place| path.starts_with(place))
+            && !self.is_unwritten(path)
     }
 
     /// Whether the place `path` lies in has the right for `change`.
-    fn place_allows(&self, path: &Path, change: Change) -> bool {
+    pub(super) fn place_allows(&self, path: &Path, change: Change) -> bool {
         let right = match change {
             Change::Write | Change::Make => Rights::WRITE,
             Change::Take => Rights::REMOVE,
         };
+        if change == Change::Make && self.is_unwritten(path) {
+            return false;
+        }
         // What leads to such a place stays where it is, or the place would be found by another name.
         if change != Change::Write && self.held_here.iter().any(|place| leads_to(path, &place.path)) {
             return false;
@@ -332,28 +350,6 @@ fn writable_place(op: &MountOp) -> Option<PathBuf> {
     }
 }
 
-/// Rights on bound places that lie below a private file system.
-fn below_private(plan: &Plan) -> Vec<Place> {
-    let below = |path: &Path, op: &MountOp| match op {
-        MountOp::Tmpfs { dest, .. } => within(path, dest) && path != dest,
-        _ => false,
-    };
-    let bound = |path: &Path| {
-        plan.mounts.iter().any(|op| matches!(op, MountOp::Bind { dest, .. } if within(path, dest)))
-    };
-    let caught = |place: &&Place| plan.mounts.iter().any(|op| below(&place.path, op)) && bound(&place.path);
-    plan.rights.iter().filter(caught).cloned().collect()
-}
-
-/// Places from which names may be taken away and where nothing may be written: the kernel's rules do not know modes.
-fn unwritten(plan: &Plan) -> Vec<PathBuf> {
-    let written = |path: &Path| {
-        plan.rights.iter().any(|place| within(path, &place.path) && place.rights.contains(Rights::WRITE))
-    };
-    let places = plan.rights.iter().filter(|place| place.rights.contains(Rights::REMOVE));
-    places.filter(|place| !written(&place.path)).map(|place| place.path.clone()).collect()
-}
-
 /// Every place inside at which the host path `host` can be written.
 fn aliases<'p>(plan: &'p Plan, host: &'p Path) -> impl Iterator<Item = PathBuf> + 'p {
     plan.mounts.iter().filter_map(move |op| {
@@ -377,6 +373,7 @@ mod tests {
                 access: Access::ReadWrite,
                 code: Code::Allowed,
             });
+            plan.rights.push(Place { path: dest.into(), rights: Rights::WRITE | Rights::REMOVE });
         }
         plan
     }

@@ -13,11 +13,17 @@ pub(super) const ALLOW: u32 = 0x7fff_0000;
 pub(super) const KILL: u32 = 0x8000_0000;
 /// Ask the supervisor.
 pub(super) const NOTIFY: u32 = 0x7fc0_0000;
+/// Tell the tracer; without one the call does not exist.
 pub(super) const TRACE: u32 = 0x7ff0_0000;
 
 /// Answer with this error.
 pub(super) fn error(errno: i32) -> u32 {
     0x0005_0000 | (errno as u32 & 0xffff)
+}
+
+/// Have the tracer answer with this error, and tell of it.
+pub(super) fn told(errno: i32) -> u32 {
+    TRACE | (errno as u32 & 0xffff)
 }
 
 const LOAD: u16 = 0x20;
@@ -147,14 +153,22 @@ fn land(pads: &[Action], program: &mut Vec<Instruction>) {
     for (at, pad) in pads.iter().enumerate() {
         match pad {
             Action::Return(value) => program.push(plain(RETURN, *value)),
-            Action::Look(check) => {
+            Action::Look(check) | Action::LookAndTell(check) => {
                 let skip = pads.len() - at - 1 + bodies.len();
                 program.push(plain(JUMP, u32::try_from(skip).unwrap_or(u32::MAX)));
-                bodies.extend(body(*check));
+                let tells = matches!(pad, Action::LookAndTell(_));
+                bodies.extend(body(*check).into_iter().map(|one| if tells { telling(one) } else { one }));
             }
         }
     }
     program.extend(bodies);
+}
+
+/// The same instruction, with every refusal left to the tracer.
+fn telling(instruction: Instruction) -> Instruction {
+    let refuses = instruction.code == RETURN && instruction.value & !0xffff == error(0);
+    let value = if refuses { TRACE | instruction.value & 0xffff } else { instruction.value };
+    Instruction { value, ..instruction }
 }
 
 /// The instructions of one check; every path through them returns.

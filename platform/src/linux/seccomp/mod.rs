@@ -19,9 +19,11 @@ pub(crate) use table::{Arch, name_of, number};
 
 use crate::linux::sys::{check, fd};
 
-/// Every call that is refused whatever its arguments, with the reason.
+/// Every call that is refused, whatever its arguments or for some of them, with the reason.
 pub(crate) fn refused() -> impl Iterator<Item = (&'static str, &'static str)> {
-    table::REFUSED.iter().flat_map(|refusal| refusal.calls.iter().map(|call| (call.name, refusal.why)))
+    let always =
+        table::REFUSED.iter().flat_map(|refusal| refusal.calls.iter().map(|call| (call.name, refusal.why)));
+    always.chain(policy::REASONS.iter().copied())
 }
 
 #[repr(C)]
@@ -111,6 +113,7 @@ mod tests {
         ipc: true,
         memory_files: false,
         watch: Watch::Off,
+        times: false,
         trace: false,
     };
     const ALLOW: u32 = 0x7fff_0000;
@@ -138,6 +141,11 @@ mod tests {
         0x0005_0000 | u32::try_from(errno).unwrap()
     }
 
+    /// The tracer answers with this error.
+    fn told(errno: i32) -> u32 {
+        TRACED | u32::try_from(errno).unwrap()
+    }
+
     #[test]
     fn every_listed_call_is_refused_on_both_architectures() {
         for (arch, watch) in [Arch::X86_64, Arch::Aarch64]
@@ -149,7 +157,8 @@ mod tests {
                     let Some(number) = call.number(arch) else { continue };
                     for trace in [false, true] {
                         let answer = ask(Filter { watch, trace, ..CLOSED }, arch, number, &[]);
-                        assert_eq!(answer, refused(refusal.errno), "{} {watch:?}", call.name);
+                        let wanted = if trace { told(refusal.errno) } else { refused(refusal.errno) };
+                        assert_eq!(answer, wanted, "{} {watch:?}", call.name);
                     }
                 }
             }
@@ -258,6 +267,11 @@ mod tests {
             assert_eq!(ask(watched, Arch::X86_64, number, &[]), NOTIFY, "call {number}");
         }
         assert_eq!(ask(watched, Arch::X86_64, 87, &[]), ALLOW);
+        for number in [132, 235, 261, 280] {
+            assert_eq!(ask(watched, Arch::X86_64, number, &[]), ALLOW, "call {number}");
+            let times = Filter { times: true, ..watched };
+            assert_eq!(ask(times, Arch::X86_64, number, &[]), NOTIFY, "call {number}");
+        }
         assert_eq!(ask(watched, Arch::X86_64, 444, &[]), refused(libc::EOPNOTSUPP));
         assert_eq!(ask(watched, Arch::X86_64, 437, &[]), refused(libc::ENOSYS));
         assert_eq!(ask(watched, Arch::X86_64, 157, &[4]), refused(0));
@@ -274,9 +288,18 @@ mod tests {
         for number in [2, 257, 4, 262, 59, 83, 87, 42, 44] {
             assert_eq!(ask(traced, Arch::X86_64, number, &[]), TRACED, "call {number}");
         }
-        for filter in [traced, CLOSED] {
-            assert_eq!(ask(filter, Arch::X86_64, 101, &[]), refused(libc::EPERM));
-        }
+        assert_eq!(ask(CLOSED, Arch::X86_64, 101, &[]), refused(libc::EPERM));
+        assert_eq!(ask(traced, Arch::X86_64, 101, &[]), told(libc::EPERM));
+        // What arguments decide is told where it is refused, and only there.
+        assert_eq!(ask(traced, Arch::X86_64, 272, &[0x1000_0000]), told(libc::EPERM));
+        assert_eq!(ask(traced, Arch::X86_64, 272, &[0x400]), ALLOW);
+        assert_eq!(ask(traced, Arch::X86_64, 41, &[17, 1, 0]), told(libc::EAFNOSUPPORT));
+        assert_eq!(ask(traced, Arch::X86_64, 41, &[2, 1, 0]), ALLOW);
+        // Whoever cannot be followed is refused it all the same.
+        let alone = Seen { arch: Arch::X86_64.audit(), number: 101, arguments: [0; 6] };
+        assert_eq!(run(&traced.unfollowed(Arch::X86_64), &alone), refused(libc::EPERM));
+        // What the broker performs stays refused to it.
+        assert_eq!(ask(traced, Arch::X86_64, 90, &[0, 0o4755]), refused(libc::EPERM));
         let both = Filter { watch: Watch::MakingAndRemoving, ..traced };
         assert_eq!(ask(both, Arch::X86_64, 83, &[0, 0o755]), NOTIFY);
         assert_eq!(ask(both, Arch::X86_64, 257, &[0, 0, 0]), TRACED);

@@ -4,7 +4,7 @@
 //! Invariant: an `int` argument is compared by its low half only, and a decision never depends on memory the
 //! caller could change.
 
-use super::assemble::{self, ALLOW, Instruction, NOTIFY, Sheet, TRACE, error};
+use super::assemble::{self, ALLOW, Instruction, NOTIFY, Sheet, TRACE, error, told};
 use super::table::{self, Arch, NEWEST, REFUSED, Refusal};
 
 /// What happens to one call.
@@ -14,6 +14,8 @@ pub(super) enum Action {
     Return(u32),
     /// The arguments decide.
     Look(Check),
+    /// The same, and the tracer gives the refusals, so that it knows of them.
+    LookAndTell(Check),
 }
 
 /// A look at integer arguments.
@@ -97,6 +99,9 @@ const MODES: [(&str, u32); 4] = [("chmod", 1), ("fchmod", 1), ("fchmodat", 2), (
 /// Calls that take a name away.
 const REMOVING: [&str; 3] = ["unlink", "unlinkat", "rmdir"];
 
+/// Calls that change times.
+const TIMES: [&str; 4] = ["utime", "utimes", "futimesat", "utimensat"];
+
 /// Calls that give a socket an address or another end; they are performed on the caller's behalf.
 const CONNECTING: [&str; 3] = ["connect", "bind", "listen"];
 
@@ -117,6 +122,23 @@ const READING: &str = "process_vm_readv";
 
 /// How the tracer follows them.
 const FOLLOWING: &str = "ptrace";
+
+/// Why calls are refused whose arguments decide, or that only some plans refuse.
+pub(super) const REASONS: &[(&str, &str)] = &[
+    ("clone", "New namespaces, in which a process has privileges"),
+    ("unshare", "New namespaces, in which a process has privileges"),
+    ("ioctl", "Typing into a terminal or taking it over; flags by which files are known otherwise"),
+    ("personality", "Other conventions for programs, which weaken the layout of memory"),
+    ("socket", "Sockets of a kind that leads past the network's own doors"),
+    ("socketpair", "Sockets of a kind that leads past the network's own doors"),
+    ("memfd_create", "Code from memory, where only listed programs run"),
+    ("shmget", SHARED),
+    ("semget", SHARED),
+    ("msgget", SHARED),
+    ("mq_open", SHARED),
+];
+
+const SHARED: &str = "Memory, semaphores and queues of the host, which are shared without namespaces";
 
 /// Calls that are told of, beside those that the broker performs.
 const TOLD: &[&str] = &[
@@ -197,6 +219,8 @@ pub(crate) struct Filter {
     pub(crate) memory_files: bool,
     /// What the broker is asked about.
     pub(crate) watch: Watch,
+    /// Whether it is asked about times too: some place is mounted to be changed and nothing may be written there.
+    pub(crate) times: bool,
     /// Whether what is asked for is told to a tracer.
     pub(crate) trace: bool,
 }
@@ -207,7 +231,7 @@ impl Filter {
         let mut rules = Rules::new(arch);
         for refusal in REFUSED {
             let calls = refusal.calls.iter().filter(|call| !self.is_for_broker(call.name));
-            calls.for_each(|call| rules.add_number(call.number(arch), refusal_of(refusal)));
+            calls.for_each(|call| rules.add_number(call.number(arch), self.refusal_of(refusal)));
         }
         self.look_at(&mut rules);
         rules.assemble(Action::Return(error(libc::ENOSYS)))
@@ -216,19 +240,29 @@ impl Filter {
     /// What the command alone stands under in addition, so that the broker is asked. Of two programs the
     /// stricter answer counts, so this one leaves out what the other refuses.
     pub(crate) fn watching(self, arch: Arch) -> Vec<Instruction> {
+        self.inner(arch, self.trace)
+    }
+
+    /// The same for a command that was to be followed and cannot be: nobody is told, and nothing more is open.
+    pub(crate) fn unfollowed(self, arch: Arch) -> Vec<Instruction> {
+        self.inner(arch, false)
+    }
+
+    fn inner(self, arch: Arch, tells: bool) -> Vec<Instruction> {
+        let voice = Self { trace: tells, ..self };
         let mut rules = Rules::new(arch);
         for refusal in REFUSED {
             let kept = refusal.calls.iter().filter(|call| self.is_for_broker(call.name));
-            kept.for_each(|call| rules.add_number(call.number(arch), refusal_of(refusal)));
+            kept.for_each(|call| rules.add_number(call.number(arch), voice.refusal_of(refusal)));
         }
         rules.add(RESOLVING, Action::Return(error(libc::ENOSYS)));
         if self.watch != Watch::Off {
-            self.watch_names(&mut rules);
+            voice.watch_names(&mut rules);
         }
         if self.inet == Inet::OnBehalf {
             CONNECTING.iter().for_each(|name| rules.add(name, Action::Return(NOTIFY)));
         }
-        if self.trace {
+        if tells {
             TOLD.iter().for_each(|name| rules.add_new(name, Action::Return(TRACE)));
         }
         // The broker reads names from the caller's memory, so callers stay readable; and it acts with the
@@ -255,6 +289,9 @@ impl Filter {
         if self.watch == Watch::MakingAndRemoving {
             REMOVING.iter().for_each(|name| rules.add(name, ask));
         }
+        if self.times {
+            TIMES.iter().for_each(|name| rules.add(name, ask));
+        }
     }
 
     /// Whether the command stands under a program that others do not.
@@ -274,21 +311,35 @@ impl Filter {
             || self.inet == Inet::OnBehalf && name == TAKING
     }
 
+    /// What a call gets that is refused: where everything is told, the tracer answers, so that it knows of it.
+    fn refusal(self, errno: i32) -> u32 {
+        if self.trace { told(errno) } else { error(errno) }
+    }
+
+    fn refusal_of(self, refusal: &Refusal) -> Action {
+        Action::Return(self.refusal(refusal.errno))
+    }
+
+    /// A look at arguments whose refusals are worth telling.
+    fn look(self, check: Check) -> Action {
+        if self.trace { Action::LookAndTell(check) } else { Action::Look(check) }
+    }
+
     /// Calls whose arguments decide, or that only some plans refuse.
     fn look_at(self, rules: &mut Rules) {
         let gone = Action::Return(error(libc::ENOSYS));
         let bits = |argument, mask| Action::Look(Check::NoneOfBits { argument, mask });
-        rules.add("clone", bits(0, NAMESPACES));
-        rules.add("unshare", bits(0, NAMESPACES | NEW_TIME));
-        rules.add("ioctl", none_of(1, DEVICE_TRICKS, error(libc::EPERM)));
+        rules.add("clone", self.look(Check::NoneOfBits { argument: 0, mask: NAMESPACES }));
+        rules.add("unshare", self.look(Check::NoneOfBits { argument: 0, mask: NAMESPACES | NEW_TIME }));
+        rules.add("ioctl", self.look(refusing(1, DEVICE_TRICKS, error(libc::EPERM))));
         rules.add("fcntl", none_of(1, LEASES, error(libc::EINVAL)));
         for (name, mode) in MODES {
             rules.add(name, bits(mode, SET_ID));
         }
         // Only one's own limits: the keeper is a process of the same user.
         rules.add("prlimit64", Action::Look(Check::OneOf { argument: 0, values: &[0] }));
-        rules.add("personality", Action::Look(Check::OneOf { argument: 0, values: PERSONALITIES }));
-        rules.add("socket", Action::Look(Check::Socket { unix: self.unix, inet: self.inet }));
+        rules.add("personality", self.look(Check::OneOf { argument: 0, values: PERSONALITIES }));
+        rules.add("socket", self.look(Check::Socket { unix: self.unix, inet: self.inet }));
         if self.inet == Inet::OnBehalf {
             SENDING.iter().for_each(|(name, flags)| rules.add(name, bits(*flags, FAST_OPEN)));
             rules.add("setsockopt", none_of(2, SHARED_PORT, error(libc::ENOPROTOOPT)));
@@ -297,10 +348,11 @@ impl Filter {
             rules.add(RESOLVING, gone);
         }
         if !self.unix {
-            rules.add("socketpair", Action::Look(Check::OneOf { argument: 1, values: PAIRS }));
+            rules.add("socketpair", self.look(Check::OneOf { argument: 1, values: PAIRS }));
         }
         if !self.ipc {
-            IPC.iter().for_each(|name| rules.add(name, Action::Return(error(libc::EPERM))));
+            let refused = Action::Return(self.refusal(libc::EPERM));
+            IPC.iter().for_each(|name| rules.add(name, refused));
             // Without namespaces the processes of the host have numbers here, too.
             let only_self = Action::Look(Check::OneOf { argument: 0, values: &[0] });
             SCHEDULING.iter().for_each(|name| rules.add(name, only_self));
@@ -309,7 +361,7 @@ impl Filter {
             }
         }
         if !self.memory_files {
-            rules.add("memfd_create", gone);
+            rules.add("memfd_create", Action::Return(self.refusal(libc::ENOSYS)));
         }
         for (name, flags) in OPENING {
             let (otherwise, reading) = (ALLOW, ALLOW);
@@ -374,10 +426,10 @@ impl Rules {
     }
 }
 
-fn refusal_of(refusal: &Refusal) -> Action {
-    Action::Return(error(refusal.errno))
+fn none_of(argument: u32, values: &'static [u32], answer: u32) -> Action {
+    Action::Look(refusing(argument, values, answer))
 }
 
-fn none_of(argument: u32, values: &'static [u32], answer: u32) -> Action {
-    Action::Look(Check::NoneOf { argument, values, answer })
+fn refusing(argument: u32, values: &'static [u32], answer: u32) -> Check {
+    Check::NoneOf { argument, values, answer }
 }

@@ -254,6 +254,10 @@ pub(crate) const CHECKED: &[Call] = &[
     x86_only("symlink", 88),
     call("symlinkat", 266, 36),
     call("truncate", 76, 45),
+    x86_only("utime", 132),
+    x86_only("utimes", 235),
+    x86_only("futimesat", 261),
+    call("utimensat", 280, 88),
     call("umask", 95, 166),
     call("shmget", 29, 194),
     call("shmat", 30, 196),
@@ -285,14 +289,19 @@ pub(crate) const CHECKED: &[Call] = &[
     call("execveat", 322, 281),
 ];
 
-/// The number of a checked call.
-pub(crate) fn number(name: &str, arch: Arch) -> Option<u32> {
-    CHECKED.iter().find(|call| call.name == name)?.number(arch)
+/// Every call with a name.
+fn all() -> impl Iterator<Item = &'static Call> {
+    CHECKED.iter().chain(REFUSED.iter().flat_map(|refusal| refusal.calls))
 }
 
-/// The name of a checked call.
+/// The number of a call.
+pub(crate) fn number(name: &str, arch: Arch) -> Option<u32> {
+    all().find(|call| call.name == name)?.number(arch)
+}
+
+/// The name of a call.
 pub(crate) fn name_of(number: u32, arch: Arch) -> Option<&'static str> {
-    CHECKED.iter().find(|call| call.number(arch) == Some(number)).map(|call| call.name)
+    all().find(|call| call.number(arch) == Some(number)).map(|call| call.name)
 }
 
 #[cfg(test)]
@@ -325,16 +334,16 @@ mod tests {
         SYS_setdomainname SYS_sethostname SYS_setns SYS_setpriority SYS_setsockopt
         SYS_settimeofday SYS_setxattr SYS_shmat SYS_shmctl SYS_shmget SYS_socket SYS_socketpair
         SYS_statx SYS_swapoff SYS_swapon SYS_symlinkat SYS_syslog SYS_truncate SYS_umask
-        SYS_umount2 SYS_unlinkat SYS_unshare SYS_userfaultfd SYS_vhangup
+        SYS_umount2 SYS_unlinkat SYS_unshare SYS_userfaultfd SYS_utimensat SYS_vhangup
     };
 
     /// What it knows on this one besides.
     #[cfg(target_arch = "x86_64")]
     const HERE: &[(&str, libc::c_long)] = numbers! {
-        SYS__sysctl SYS_access SYS_chmod SYS_creat SYS_fchmodat2 SYS_ioperm SYS_iopl
+        SYS__sysctl SYS_access SYS_chmod SYS_creat SYS_fchmodat2 SYS_futimesat SYS_ioperm SYS_iopl
         SYS_kexec_file_load SYS_link SYS_lstat SYS_mkdir SYS_mknod SYS_modify_ldt SYS_open
         SYS_readlink SYS_rename SYS_renameat SYS_rmdir SYS_stat SYS_symlink SYS_unlink
-        SYS_uselib
+        SYS_uselib SYS_utime SYS_utimes
     };
     #[cfg(target_arch = "aarch64")]
     const HERE: &[(&str, libc::c_long)] = &[];
@@ -354,10 +363,6 @@ mod tests {
 
     /// The first number that means the same call on every architecture.
     const SHARED: u32 = 424;
-
-    fn all() -> impl Iterator<Item = &'static Call> {
-        REFUSED.iter().flat_map(|refusal| refusal.calls).chain(CHECKED)
-    }
 
     #[test]
     fn every_number_is_the_c_librarys() {

@@ -31,9 +31,18 @@ struct CloneArgs {
 /// Which side of a fork this is.
 pub(crate) enum Fork {
     /// The new process.
-    Child,
+    Child(Born),
     /// The old one, holding the new one.
     Parent(OwnedFd, pid_t),
+}
+
+/// Where a new process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Born {
+    /// Where it was to be.
+    Inside,
+    /// Still in its parent's control group: this kernel, or a filter around it, makes none elsewhere.
+    Outside,
 }
 
 /// How many threads this process has.
@@ -42,7 +51,7 @@ pub(crate) fn thread_count() -> io::Result<u64> {
     Ok(std::fs::metadata("/proc/self/task")?.st_nlink().saturating_sub(2))
 }
 
-/// Makes a child that shares no memory, in the new namespaces of `flags` and in `cgroup` if given.
+/// Makes a child that shares no memory, in the new namespaces of `flags` and in `cgroup` if given and if it can be.
 pub(crate) fn fork_into(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Fork> {
     const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
     let mut pidfd: RawFd = -1;
@@ -61,19 +70,21 @@ pub(crate) fn fork_into(flags: u64, cgroup: Option<BorrowedFd<'_>>) -> io::Resul
     let pid = check(unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) });
     let pid = match pid {
         // Inside another fence the call does not exist; a plain fork needs none of its flags.
-        Err(error) if flags == 0 && error.raw_os_error() == Some(libc::ENOSYS) => return fork_plainly(),
+        Err(error) if flags == 0 && error.raw_os_error() == Some(libc::ENOSYS) => {
+            return fork_plainly(if cgroup.is_some() { Born::Outside } else { Born::Inside });
+        }
         other => other?,
     };
     if pid == 0 {
-        return Ok(Fork::Child);
+        return Ok(Fork::Child(Born::Inside));
     }
     // SAFETY: the kernel has just stored a fresh descriptor there.
     Ok(Fork::Parent(unsafe { OwnedFd::from_raw_fd(pidfd) }, pid as pid_t))
 }
 
-fn fork_plainly() -> io::Result<Fork> {
+fn fork_plainly(born: Born) -> io::Result<Fork> {
     match fork()? {
-        None => Ok(Fork::Child),
+        None => Ok(Fork::Child(born)),
         Some(pid) => Ok(Fork::Parent(pidfd_open(pid)?, pid)),
     }
 }

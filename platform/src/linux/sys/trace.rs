@@ -2,7 +2,7 @@
 //!
 //! Answers for attaching without stopping, for letting a stopped thread go on, and for what a thread is about to
 //! ask or was answered. It leaves the meaning to [`crate::linux::trace`].
-//! Invariant: nothing is written into the watched process.
+//! Invariant: nothing is written into the watched process but the answer to a call that is not made.
 
 use std::io;
 
@@ -63,7 +63,7 @@ struct Info {
 
 fn ptrace(request: c_uint, pid: pid_t, address: usize, data: usize) -> io::Result<libc::c_long> {
     // SAFETY: callers pass integers, or the address and size of a structure that outlives the call and that the
-    // kernel fills up to that size; no request made here writes to the other process.
+    // kernel reads, or fills up to that size; requests that write to the other process concern its registers only.
     check(unsafe { libc::syscall(libc::SYS_ptrace, c_ulong::from(request), pid, address, data) })
 }
 
@@ -95,7 +95,36 @@ pub(crate) fn at(thread: pid_t) -> io::Result<At> {
     }
 }
 
-/// The number that comes with an event: for a program executed, the thread that asked for it.
+/// Answers the call that a thread is about to make with an error, so that it is not made.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn answer(thread: pid_t, error: c_int) -> io::Result<()> {
+    const VALUE: usize = 10 * 8;
+    const NUMBER: usize = 15 * 8;
+    let poke = |at: usize, value: i64| ptrace(libc::PTRACE_POKEUSER as c_uint, thread, at, value as usize);
+    poke(NUMBER, -1)?;
+    poke(VALUE, -i64::from(error)).map(drop)
+}
+
+/// Answers the call that a thread is about to make with an error, so that it is not made.
+#[cfg(target_arch = "aarch64")]
+pub(crate) fn answer(thread: pid_t, error: c_int) -> io::Result<()> {
+    const GENERAL: usize = 1;
+    const NUMBER: usize = 0x404;
+    let registers = |request: c_uint, set: usize, start: *mut libc::c_void, length: usize| {
+        let mut window = libc::iovec { iov_base: start, iov_len: length };
+        ptrace(request, thread, set, &raw mut window as usize)
+    };
+    let (get, put) = (libc::PTRACE_GETREGSET as c_uint, libc::PTRACE_SETREGSET as c_uint);
+    let mut number: c_int = -1;
+    registers(put, NUMBER, (&raw mut number).cast(), size_of::<c_int>())?;
+    let mut general = [0_u64; 34];
+    registers(get, GENERAL, general.as_mut_ptr().cast(), size_of_val(&general))?;
+    general[0] = (-i64::from(error)).cast_unsigned();
+    registers(put, GENERAL, general.as_mut_ptr().cast(), size_of_val(&general)).map(drop)
+}
+
+/// The number that comes with an event: for a program executed, the thread that asked for it; for a call that the
+/// filter sends here, the error it is to be answered with.
 pub(crate) fn event_message(thread: pid_t) -> io::Result<pid_t> {
     let mut message: c_ulong = 0;
     ptrace(libc::PTRACE_GETEVENTMSG as c_uint, thread, 0, &raw mut message as usize)?;

@@ -53,8 +53,12 @@ pub(crate) fn asks(call: &str, a: [u64; 6], caller: &Caller) -> Vec<Ask> {
         }
         "execve" => vec![run(here, a[0], a[1])],
         "execveat" => vec![run(dir(0), a[1], a[2])],
-        "creat" | "mkdir" | "mknod" | "truncate" | "chmod" => vec![name(Verb::Write, here, a[0])],
-        "mkdirat" | "mknodat" | "fchmodat" | "fchmodat2" => vec![name(Verb::Write, dir(0), a[1])],
+        "creat" | "mkdir" | "mknod" | "truncate" | "chmod" | "utime" | "utimes" => {
+            vec![name(Verb::Write, here, a[0])]
+        }
+        "mkdirat" | "mknodat" | "fchmodat" | "fchmodat2" | "futimesat" | "utimensat" => {
+            vec![name(Verb::Write, dir(0), a[1])]
+        }
         "unlink" | "rmdir" => vec![name(Verb::Remove, here, a[0])],
         "unlinkat" => vec![name(Verb::Remove, dir(0), a[1])],
         "rename" => vec![name(Verb::Remove, here, a[0]), name(Verb::Write, here, a[1])],

@@ -2,8 +2,8 @@
 //!
 //! Answers for following every thread of the launch. Calls reach it by the filter, so that all others run at full
 //! speed; calls that the broker performs are told by the broker, which knows their answers itself.
-//! It decides nothing and changes nothing: a call goes on as it was made. What is told may be untrue where a
-//! command wants it to be, because another thread can exchange a name after it was read.
+//! It decides nothing: a call goes on as it was made, or is answered with the error that the filter says. What is told
+//! may be untrue where a command wants it to be, because another thread can exchange a name after it was read.
 //! Invariant: nothing that is watched waits longer than it takes to look at it.
 
 mod asks;
@@ -21,12 +21,14 @@ use crate::linux::broker::Caller;
 use crate::linux::seccomp::{Arch, name_of};
 use crate::linux::sys::process;
 use crate::linux::sys::trace::{self, At, Onward};
-use crate::report::Act;
+use crate::report::{Act, Verb};
 
 /// Waits for threads as well as for processes.
 pub(crate) const ALL: c_int = libc::__WALL;
 /// Marks the stop at which a call is answered.
 const ANSWERED: c_int = libc::SIGTRAP | 0x80;
+/// Every thread that is made asks for it first and then does without.
+const FALLS_BACK: &str = "clone3";
 /// Answers from here on are the kernel's own: the call is made again.
 const RESTARTED: i64 = 512;
 
@@ -63,7 +65,7 @@ impl Tracer {
     pub(crate) fn stopped(&mut self, thread: pid_t, status: c_int) {
         let signal = libc::WSTOPSIG(status);
         let (how, signal) = match event(status) {
-            libc::PTRACE_EVENT_SECCOMP => (self.note_call(thread), 0),
+            libc::PTRACE_EVENT_SECCOMP => (self.called(thread), 0),
             libc::PTRACE_EVENT_EXEC => {
                 let asker = trace::event_message(thread).unwrap_or(thread);
                 self.note_answer(asker, 0);
@@ -93,10 +95,34 @@ impl Tracer {
         std::mem::take(&mut self.found)
     }
 
+    /// A thread is about to make a call that the filter has sent here: one to look at, or one that is refused.
+    fn called(&mut self, thread: pid_t) -> Onward {
+        match trace::event_message(thread) {
+            Ok(0) => self.note_call(thread),
+            refused => {
+                let error = refused.unwrap_or(libc::EPERM);
+                self.note_refusal(thread, error);
+                if trace::answer(thread, error).is_err() {
+                    // What cannot be refused is not let go on.
+                    let _ = process::kill(thread, libc::SIGKILL);
+                }
+                Onward::Free
+            }
+        }
+    }
+
+    fn note_refusal(&mut self, thread: pid_t, error: i32) {
+        let Some((call, _)) = call_of(thread) else { return };
+        if call != FALLS_BACK {
+            let path = std::path::PathBuf::new();
+            self.found.push(Act { verb: Verb::Call, path, call, error, words: Vec::new() });
+        }
+    }
+
     fn note_call(&mut self, thread: pid_t) -> Onward {
-        let Ok(At::Call { number, arguments }) = trace::at(thread) else { return Onward::Free };
-        let name = u32::try_from(number).ok().and_then(|number| name_of(number, Arch::NATIVE));
-        let (Some(name), Ok(tid)) = (name, u32::try_from(thread)) else { return Onward::Free };
+        let (Some((name, arguments)), Ok(tid)) = (call_of(thread), u32::try_from(thread)) else {
+            return Onward::Free;
+        };
         let caller = Caller::of(tid);
         let acts: Vec<Act> = asks(name, arguments, &caller)
             .into_iter()
@@ -117,6 +143,12 @@ impl Tracer {
         let error = if value < 0 { i32::try_from(-value).unwrap_or(0) } else { 0 };
         self.found.extend(acts.into_iter().map(|act| Act { error, ..act }));
     }
+}
+
+/// The call that a thread is about to make, if it is known by name.
+fn call_of(thread: pid_t) -> Option<(&'static str, [u64; 6])> {
+    let Ok(At::Call { number, arguments }) = trace::at(thread) else { return None };
+    Some((name_of(u32::try_from(number).ok()?, Arch::NATIVE)?, arguments))
 }
 
 fn event(status: c_int) -> c_int {

@@ -1,0 +1,79 @@
+//! Output that sbx passes on itself: a slow reader gets all of it, and nobody who asks sbx to end is kept waiting.
+
+use crate::attacks::BACKENDS;
+use crate::bench::Bench;
+
+/// More than every pipe in between holds.
+const MUCH: usize = 3_000_000;
+/// More than one pipe holds, and less than all of them.
+const SOME: usize = 150_000;
+
+#[test]
+fn a_reader_that_takes_its_time_gets_everything() {
+    for (backend, accepted) in BACKENDS {
+        let bench = Bench::new("slow");
+        bench.open_record("limits: {output: 10M}\n");
+        // With the command still writing, and when it has long ended.
+        for bytes in [MUCH, SOME] {
+            let run = bench.shell_line(&format!(
+                "SBX exec --agent agent.yml --backend {backend} {accepted} --status-fd 3 -- head -c {bytes} /dev/zero 3>status \
+                 | (sleep 3; wc -c)"
+            ));
+            assert_eq!(run.stdout, format!("{bytes}\n"), "{backend}: {}", run.stderr);
+            let told: serde_json::Value = serde_json::from_str(&bench.read("status")).expect("JSON");
+            assert_eq!(told["exit"].as_i64(), Some(0), "{backend}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_on_output_is_kept_to_the_byte_and_all_below_it_comes() {
+    let bench = Bench::new("counted");
+    bench.open_record("limits: {output: 1000000}\n");
+    let run =
+        bench.shell_line("(SBX exec --agent agent.yml -- cat /dev/zero; echo $? > code) | (sleep 1; wc -c)");
+    assert_eq!((run.stdout.as_str(), bench.read("code").as_str()), ("1000000\n", "137\n"), "{}", run.stderr);
+    assert!(run.stderr.contains("the output limit was reached"), "{}", run.stderr);
+}
+
+#[test]
+fn a_reader_that_is_gone_or_a_wish_to_end_ends_the_waiting() {
+    let bench = Bench::new("impatient");
+    bench.open_record("limits: {output: 10M}\n");
+    let launch = format!("SBX exec --agent agent.yml -- head -c {MUCH} /dev/zero");
+    // Nobody reads, and after a moment nobody could.
+    let run = bench.shell_line(&format!("{launch} | sleep 1; echo over"));
+    assert_eq!(run.stdout, "over\n", "{}", run.stderr);
+    // Asked while the command still writes, and when it has ended and only the rest waits for a reader.
+    bench.shell_line("mkfifo pipe");
+    for bytes in [MUCH, SOME] {
+        let run = bench.shell_line(&format!(
+            "sleep 30 < pipe & reader=$!; SBX exec --agent agent.yml -- head -c {bytes} /dev/zero > pipe & sbx=$!; sleep 1; \
+             kill -0 $sbx && echo waits; kill -TERM $sbx; begun=$(date +%s); wait $sbx; \
+             [ $(($(date +%s) - begun)) -lt 4 ] && echo soon; kill $reader"
+        ));
+        assert_eq!(run.stdout, "waits\nsoon\n", "{bytes}: {}", run.stderr);
+    }
+    // The time of the record goes on.
+    bench.open_record("limits: {output: 10M, wall: 2s}\n");
+    let run =
+        bench.shell_line(&format!("sleep 30 < pipe & reader=$!; {launch} > pipe; echo $?; kill $reader"));
+    assert_eq!(run.stdout, "124\n", "{}", run.stderr);
+}
+
+#[test]
+fn a_terminal_that_is_held_gets_everything_when_it_goes_on() {
+    let bench = Bench::new("held");
+    bench.write("held.py", include_str!("held.py"));
+    bench.open_record("");
+    for way in ["", "--tty"] {
+        let run =
+            bench.shell_line(&format!("python3 held.py 4 SBX exec --agent agent.yml {way} -- seq 40000"));
+        assert_eq!(run.stdout, "0 40000\n", "{way}: {}", run.stderr);
+    }
+    bench.open_record("limits: {wall: 2s}\n");
+    // What sbx has to say itself goes elsewhere, or it would wait for the terminal as any program does.
+    let launch = "SBX exec --agent agent.yml -- seq 40000 2>errors";
+    let run = bench.shell_line(&format!("python3 held.py never sh -c 'exec {launch}'"));
+    assert!(run.stdout.starts_with("124 "), "{} {}", run.stdout, run.stderr);
+}

@@ -1,0 +1,94 @@
+//! Signals to sbx without a terminal: what is passed on, how long a command may take to end, stopping and continuing.
+
+use crate::attacks::BACKENDS;
+use crate::bench::Bench;
+
+/// A shell line that starts a command in the background, waits until it says `up`, and does the rest with `$sbx` as its
+/// number. A shell without job control has what it starts so ignore interrupts; `env` takes that back.
+fn with(backend: (&str, &str), script: &str, rest: &str) -> String {
+    let (backend, accepted) = backend;
+    format!(
+        "rm -f out; env --default-signal=INT,QUIT SBX exec --agent agent.yml --backend {backend} {accepted} -- \
+         sh -c '{script}' > out 2>err & sbx=$!; n=0; while ! grep -qs up out && [ $n -lt 200 ]; do sleep 0.05; n=$((n+1)); done; {rest}"
+    )
+}
+
+/// Says how the launch ended, and after how many seconds.
+const END: &str = "begun=$(date +%s); wait $sbx; echo $? $(($(date +%s) - begun))";
+
+#[test]
+fn an_interrupt_and_a_wish_to_end_reach_the_command() {
+    for backend in BACKENDS {
+        let bench = Bench::new("passed");
+        bench.open_record("");
+        for (signal, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
+            let plain = with(
+                backend,
+                "echo up; while :; do sleep 0.05; done",
+                &format!("kill -{signal} $sbx; {END}"),
+            );
+            let run = bench.shell_line(&plain);
+            let (status, seconds) = run.stdout.trim().split_once(' ').expect("two numbers");
+            assert_eq!(status, (128 + number).to_string(), "{backend:?} {signal}: {}", run.stderr);
+            assert!(
+                seconds.parse::<u32>().is_ok_and(|seconds| seconds < 4),
+                "{backend:?} {signal}: {seconds}"
+            );
+            // A command that knows what to do about it is let do it.
+            let own = with(
+                backend,
+                &format!("trap \"echo cleaned; exit 7\" {signal}; echo up; while :; do sleep 0.05; done"),
+                &format!("kill -{signal} $sbx; wait $sbx; echo $?; cat out"),
+            );
+            let run = bench.shell_line(&own);
+            assert_eq!(run.stdout, "7\nup\ncleaned\n", "{backend:?} {signal}: {}", run.stderr);
+        }
+    }
+}
+
+#[test]
+fn a_command_that_ignores_the_wish_to_end_is_killed_after_a_while_with_all_it_started() {
+    let bench = Bench::new("stubborn");
+    bench.open_record("");
+    for backend in BACKENDS {
+        let marker = bench.marker();
+        let deaf = format!(
+            "trap : TERM INT HUP; (trap \"\" TERM INT HUP; exec sleep {marker}) & echo up; while :; do sleep 0.05; done"
+        );
+        let run = bench.shell_line(&with(backend, &deaf, &format!("kill -TERM $sbx; {END}")));
+        let (status, seconds) = run.stdout.trim().split_once(' ').expect("two numbers");
+        assert_eq!(status, "137", "{backend:?}: {}", run.stderr);
+        assert!(
+            seconds.parse::<u32>().is_ok_and(|seconds| (4..9).contains(&seconds)),
+            "{backend:?}: {seconds}"
+        );
+        bench.assert_gone(&marker);
+    }
+}
+
+#[test]
+fn a_stopped_launch_stands_still_and_goes_on() {
+    for backend in BACKENDS {
+        let bench = Bench::new("stopped");
+        bench.open_record("");
+        let count = "echo up; while [ ! -e done ]; do echo x >> count; sleep 0.02; done; exit 9";
+        let state = "cut -d\" \" -f3 /proc/$sbx/stat";
+        let rest = format!(
+            "kill -TSTP $sbx; sleep 0.5; {state}; one=$(wc -c < count); sleep 0.5; [ $one = $(wc -c < count) ] && echo still; \
+             kill -CONT $sbx; sleep 0.5; [ $one != $(wc -c < count) ] && echo on; touch done; wait $sbx; echo $?"
+        );
+        let run = bench.shell_line(&with(backend, count, &rest));
+        assert_eq!(run.stdout, "T\nstill\non\n9\n", "{backend:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn other_signals_are_passed_on_and_end_nothing() {
+    let bench = Bench::new("others");
+    bench.open_record("");
+    let listens =
+        "trap \"echo one\" USR1; trap \"echo two; exit 3\" USR2; echo up; while :; do sleep 0.05; done";
+    let rest = "kill -USR1 $sbx; sleep 0.5; kill -USR2 $sbx; wait $sbx; echo $?; cat out";
+    let run = bench.shell_line(&with(BACKENDS[0], listens, rest));
+    assert_eq!(run.stdout, "3\nup\none\ntwo\n", "{}", run.stderr);
+}
