@@ -231,10 +231,11 @@ impl Edit {
         }
     }
 
-    fn to_json(&self) -> serde_json::Value {
+    /// The same for machines.
+    fn named(&self) -> (&'static str, serde_json::Value) {
         match self {
-            Self::Grant(spec) | Self::Revoke(spec) => json!({ "grant": spec.to_string() }),
-            Self::Pass(names) => json!({ "env": names }),
+            Self::Grant(spec) | Self::Revoke(spec) => ("grant", json!(spec.to_string())),
+            Self::Pass(names) => ("env", json!(names)),
         }
     }
 }
@@ -276,11 +277,8 @@ fn apply(
     let file = path.display().to_string();
     let (done, what) = edit.told();
     if ui.json {
-        let mut body = edit.to_json();
-        body["changed"] = json!(changed);
-        body["file"] = json!(file);
-        body["dissolved"] = json!(dissolved);
-        ui.answer_json(&body)?;
+        let (key, named) = edit.named();
+        ui.answer_json(&json!({ "changed": changed, key: named, "file": file, "dissolved": dissolved }))?;
     } else if changed {
         ui.answer(format!("{done} {what} in {file}"))?;
     } else {
