@@ -1,7 +1,8 @@
 //! The user's own programs, which are run outside the fence: found only where no agent could have put another.
 //!
 //! Invariant: nothing is found in a place the record may write, in the project or in the working directory, nor
-//! through a link that lies in one; and what is run neither stands in such a place nor is told of one.
+//! through a link that lies in one; and what [`OwnPrograms::command`] makes neither stands in such a place nor is told of
+//! one by a variable.
 
 use super::live::Live;
 use crate::plan::{Host, LowerError, Opened, opened};

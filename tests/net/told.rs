@@ -318,3 +318,64 @@ fn nothing_begins_on_an_open_connection_once_the_log_has_failed() {
         assert!(!seen.contains(&format!("/{number}")), "{with} {number} {seen:?}");
     }
 }
+
+/// Nor does anything come in by a published port.
+#[test]
+fn nothing_comes_in_once_the_log_has_failed() {
+    let world = World::new();
+    let port = crate::world::free_port("127.0.0.1");
+    let script = format!(
+        "touch begun; python3 -m http.server {port} --bind 127.0.0.1 2>&1 & until [ -e seen ]; do sleep 0.05; done; kill $!"
+    );
+    let running = world.start(
+        "fs.read: {in: /usr/share}",
+        &format!("listen: [{port}]\nlimits: {{wall: 90s}}"),
+        &script,
+        &[],
+    );
+    let answer = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+        let mut said = String::new();
+        stream.read_to_string(&mut said).map(|_| said)
+    };
+    awaited("the port answers", || answer().is_ok_and(|said| said.contains(" 200 ")));
+    let log = world.path("home/.local/state/sbx/audit.jsonl");
+    std::fs::rename(&log, world.path("kept.jsonl")).unwrap();
+    std::fs::create_dir(&log).unwrap();
+    awaited("nothing comes in any more", || answer().is_err());
+    world.write("ws/seen", "");
+    running.finish();
+}
+
+/// What an agent needs to correct itself: the system call with its error where there was one, and the command to run.
+#[test]
+fn refusals_are_explained_to_machines_with_call_error_and_command() {
+    let world = World::new();
+    let script = "cat /etc/shadow; rm -f origin.pem; mkdir /srv/made; curl -s http://other.test:{http}/x; env -i /usr/bin/id; true";
+    let grants = "net.get: {hosts: [api.test]}\nfs.read: {in: /usr/share}";
+    let ran = world.run_with(grants, "", script, &["--explain", "--json"]);
+    let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let refused = answer["refused"].as_array().unwrap();
+    let about = |text: &str| {
+        let is = |one: &&Value| one["message"].as_str().is_some_and(|message| message.contains(text));
+        refused.iter().find(is).unwrap_or_else(|| panic!("{text} in {answer:#}"))
+    };
+    for (text, calls, errors, command) in [
+        ("fs.read /etc/shadow", &["openat", "open"][..], &[2, 13][..], "'fs.read{in=/etc,paths=[shadow]}'"),
+        ("fs.write /srv/made", &["mkdir", "mkdirat"], &[2, 13, 30], "'fs.write{in=/srv,paths=[made]}'"),
+    ] {
+        let one = about(text);
+        assert!(calls.iter().any(|call| one["call"] == *call), "{one:#}");
+        assert!(errors.iter().any(|error| one["errno"] == *error), "{one:#}");
+        assert_eq!(one["command"], format!("sbx agents grant tester {command}"), "{one:#}");
+        assert_eq!(
+            (&one["is_error"], &one["agent"]),
+            (&Value::from(true), &Value::from("tester")),
+            "{one:#}"
+        );
+    }
+    let host = about("net.get other.test");
+    assert_eq!((&host["call"], &host["errno"]), (&Value::Null, &Value::Null), "{host:#}");
+    assert_eq!(host["command"], "sbx agents grant tester 'net.get{hosts=[other.test]}'", "{host:#}");
+}
