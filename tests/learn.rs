@@ -240,6 +240,34 @@ fn what_an_agent_lacks_is_shown_and_given() {
     assert!(done.contains("[exit 0]") && env.project().join("out/new").exists(), "{done}");
 }
 
+/// A program on the caller's own path needs that path: it is shown, given, and there is a command for it.
+#[test]
+fn a_variable_that_an_agent_lacks_is_given_too() {
+    let env = TestEnv::new();
+    let own = env.write("home/bin/own-tool", "#!/bin/sh\necho own\n");
+    std::fs::set_permissions(&own, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a program");
+    let path = format!("{}:/usr/bin:/bin", own.parent().expect("a directory").display());
+    let sbx = |args: &[&str]| {
+        let output = env.sbx_command(args).env("PATH", &path).output().expect("it runs");
+        env.shown(&output)
+    };
+    for record in ["---\ncapabilities: []\n---\n", "---\ncapabilities: []\nenv:\n  - TERM\n---\n"] {
+        env.write_record("a.md", record);
+        let shown = sbx(&["learn", "--agent", "a", "--", "own-tool"]);
+        assert!(shown.contains("+ env: [PATH]\n"), "{shown}");
+        assert!(shown.contains("  sbx agents grant a --env PATH\n"), "{shown}");
+        let given = sbx(&["learn", "--agent", "a", "--write", "--", "own-tool"]);
+        assert!(given.contains("passed env: [PATH] in [HOME]/.config/sbx/agents/a.md"), "{given}");
+        let done = sbx(&["exec", "--agent", "a", "--", "own-tool"]);
+        assert!(done.contains("own\n") && done.contains("[exit 0]"), "{done}");
+        let again = sbx(&["learn", "--agent", "a", "--json", "--", "own-tool"]);
+        assert!(again.contains("\"commands\": []"), "{again}");
+    }
+    env.write_record("a.md", "---\ncapabilities: []\n---\n");
+    let command = sbx(&["agents", "grant", "a", "--env", "PATH", "--yes"]);
+    assert!(command.contains("passed env: [PATH]") && command.contains("[exit 0]"), "{command}");
+}
+
 #[test]
 fn what_is_allowed_really_happens_and_the_rest_does_not() {
     let env = TestEnv::new();

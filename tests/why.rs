@@ -100,6 +100,42 @@ fn commands_are_asked_about_without_being_run() {
     std::fs::remove_dir_all(dir).expect("removed");
 }
 
+/// A name is looked for where a launch looks for it: in the directories of the system's own programs too, and on the
+/// caller's path where the record passes it in.
+#[test]
+fn a_command_is_the_one_that_a_launch_would_run() {
+    let (env, dir) = world();
+    let own = dir.join("far/bin");
+    std::fs::create_dir_all(&own).expect("a directory");
+    std::fs::copy("/bin/true", own.join("own-tool")).expect("a program");
+    let record = |scope: &str, section: &str| {
+        format!(
+            "---\ncapabilities:\n  - proc.exec: {{in: {0}/work{scope}}}\n  - fs.read: {{in: {0}/far}}\n{section}---\n",
+            dir.display()
+        )
+    };
+    env.write_record("p.md", record("", ""));
+    env.write_record("q.md", record(", cmds: [own-tool]", "env: [PATH]\n"));
+    let at = dir.join("work").display().to_string();
+    let path = format!("{}:/usr/bin", own.display());
+    let run = |args: &[&str]| env.sbx_command(args).env("PATH", &path).output().expect("it runs");
+    let asked = |agent: &str, program: &str| {
+        let why = run(&["--json", "why", "--agent", agent, "--in", &at, "proc.exec", "--", program]);
+        let answer: Value = serde_json::from_slice(&why.stdout).expect("an answer");
+        let ran = run(&["exec", "--agent", agent, "--in", &at, "--", program, "--version"]);
+        let tried = &answer["tried"];
+        assert!(tried["object"].is_null() || tried["verdict"] == "agree", "{answer:#}");
+        (tried["object"].clone(), ran.status.code() == Some(0))
+    };
+    let (object, ran) = asked("p", "ldconfig");
+    assert!(ran && object.as_str().is_some_and(|file| file.ends_with("sbin/ldconfig")), "{object}");
+    assert_eq!(asked("p", "own-tool"), (Value::Null, false));
+    let file = own.join("own-tool").display().to_string();
+    assert_eq!(asked("q", "own-tool"), (Value::from(file), true));
+    assert_eq!(asked("q", "ldconfig"), (Value::Null, false));
+    std::fs::remove_dir_all(dir).expect("removed");
+}
+
 /// The gateway of a trial judges and dials nothing: the listener hears of nobody.
 #[test]
 fn hosts_are_asked_about_without_being_reached() {

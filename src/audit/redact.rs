@@ -21,11 +21,21 @@ pub fn redact(mut event: Event) -> Event {
 
 fn object(pairs: &mut Map<String, Value>) {
     for (key, value) in pairs {
-        if value.is_string() && SECRETS.names_secret(key) {
+        if can_hold(value) && SECRETS.names_secret(key) {
             *value = Value::from(REDACTED);
         } else {
             value_without(value);
         }
+    }
+}
+
+/// Whether a value can be a secret or have one in it: a pin is a number, and of several codes there is a list.
+fn can_hold(value: &Value) -> bool {
+    match value {
+        Value::String(_) | Value::Number(_) => true,
+        Value::Array(items) => !items.is_empty(),
+        Value::Object(pairs) => !pairs.is_empty(),
+        Value::Null | Value::Bool(_) => false,
     }
 }
 
@@ -93,6 +103,14 @@ impl Arguments {
         self.secret_next = scheme || named;
         self.setting |= SECRETS.is_setting(argument);
         if self.secret_next { None } else { rest(argument) }
+    }
+
+    /// Whether what a text without quotes holds is the value of a secret's name, before it or in it.
+    fn is_named(&self, text: &str) -> bool {
+        let before = text.split(['[', '{']).next().unwrap_or_default();
+        let name = before.trim_end_matches([':', '=']);
+        let assigned = name.len() < before.len() && SECRETS.names_secret(last_name(name));
+        assigned || self.secret_next && name.is_empty()
     }
 
     /// Follows which program is meant, wrappers before it left behind, and says where an option has its secret.
@@ -176,6 +194,12 @@ fn words(text: &str) -> String {
             }
         };
         let piece = &body[..length];
+        // Where a list or an object has its name, it is not told which of its parts are secrets.
+        if let Some(opens) = piece.find(['[', '{']).filter(|_| quote.is_none() && state.is_named(piece)) {
+            out.push_str(&piece[..opens]);
+            out.push_str(REDACTED);
+            return out;
+        }
         let instead = if quote.is_some() { state.take(piece, item) } else { plain(&mut state, piece) };
         out.extend(quote);
         out.push_str(instead.as_deref().unwrap_or(piece));

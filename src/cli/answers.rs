@@ -182,7 +182,7 @@ pub(super) fn report() -> Value {
         ("message", text()),
         ("suggested_grant", text_or_null()),
     ]);
-    let change = object([("text", text()), ("risk", risk()), ("covered", flag())]);
+    let change = object([("text", text()), ("risk", risk()), ("covered", flag()), ("widens", flag())]);
     let difference = object([
         ("old", text()),
         ("new", text()),

@@ -12,6 +12,8 @@ use std::fmt::Write;
 use std::io::{self, ErrorKind};
 use std::time::{Duration, SystemTime};
 
+/// What is said while the log is read, which grows with time.
+pub(super) const READING: &str = "reading the log …";
 /// How often `--follow` looks for more.
 const PAUSE: Duration = Duration::from_millis(200);
 
@@ -112,7 +114,7 @@ impl Show {
         let most = if self.all { usize::MAX } else { self.last };
         let mut kept: VecDeque<Entry> = VecDeque::new();
         let mut last = 0;
-        let damaged = entries(dir, &mut |entry| {
+        let keep = &mut |entry: Entry| {
             last = entry.seq;
             if filter.wants(&entry) {
                 kept.push_back(entry);
@@ -121,7 +123,8 @@ impl Show {
                 }
             }
             Ok(())
-        })?;
+        };
+        let damaged = ui.during(READING, || entries(dir, keep))?;
         warn_of_damage(ui, damaged);
         if ui.json && !self.follow {
             ui.answer_json(&kept.iter().map(Entry::to_json).collect())?;
@@ -218,7 +221,7 @@ fn stats(ui: &Ui, wanted: &Wanted) -> Result<Exit, CliError> {
         }
         Ok(())
     };
-    let damaged = entries(&setting.facts.state_dir, count)?;
+    let damaged = ui.during(READING, || entries(&setting.facts.state_dir, count))?;
     if ui.json {
         ui.answer_json(&stats.to_json(damaged))?;
         return Ok(Exit::Fine);
@@ -261,7 +264,7 @@ fn stats(ui: &Ui, wanted: &Wanted) -> Result<Exit, CliError> {
 impl Verify {
     fn run(self, ui: &Ui) -> Result<Exit, CliError> {
         let setting = Setting::from_env()?;
-        let verdict = verify(&setting.facts.state_dir, self.head)?;
+        let verdict = ui.during(READING, || verify(&setting.facts.state_dir, self.head))?;
         let exit = if verdict.problems.is_empty() { Exit::Fine } else { Exit::Denied };
         if ui.json {
             ui.answer_json(&verdict.to_json())?;

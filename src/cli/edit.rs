@@ -4,8 +4,8 @@ use super::{CliError, Exit, Ui, new};
 use crate::capability::{Capability, Family, ScopeKey, Spec};
 use crate::decide::decide;
 use crate::manifest::{
-    AgentSource, Change, EditError, Facts, Shelf, TrustStore, WriteError, find, grant, parse_spec, revoke,
-    rewrite,
+    AgentSource, Change, EditError, Facts, Shelf, TrustStore, WriteError, find, grant, parse_spec, pass,
+    revoke, rewrite,
 };
 use crate::policy::Proposal;
 use crate::run::Setting;
@@ -21,6 +21,9 @@ pub(super) struct Grant {
     agent: String,
     /// The grant in compact form, such as 'net.get{hosts=[api.github.com]}'; asked for when left out.
     spec: Option<String>,
+    /// Pass this variable of yours in, in place of a grant; may be repeated.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["granter", "spec"])]
+    env: Vec<String>,
     /// Grant on behalf of another agent, which cannot give more than it holds.
     #[arg(long = "as", value_name = "AGENT")]
     granter: Option<String>,
@@ -45,6 +48,9 @@ impl Grant {
     pub(super) fn run(self, ui: &Ui, setting: &Setting) -> Result<Exit, CliError> {
         let found = editable(&self.agent, setting)?;
         let facts = setting.facts_for(&found);
+        if !self.env.is_empty() {
+            return self.pass(ui, setting, &found, &facts);
+        }
         let spec = match &self.spec {
             Some(text) => parse_spec(text, &facts).map_err(|error| CliError::new(error.to_string()))?,
             None => match new::pick_grant(ui, &facts)? {
@@ -62,7 +68,23 @@ impl Grant {
         if !ui.confirm("Grant it?", self.yes)? {
             return cancelled(ui);
         }
-        apply(ui, setting, &found, &facts, &spec, grant, "granted")
+        apply(ui, setting, &found, &facts, &Edit::Grant(spec))
+    }
+
+    /// Passes variables in.
+    fn pass(self, ui: &Ui, setting: &Setting, found: &AgentSource, facts: &Facts) -> Result<Exit, CliError> {
+        // What cannot be written is said before anyone is asked.
+        pass(&found.source, &self.env, facts).map_err(|error| CliError::from_error(&error))?;
+        let agent = setting.load(found.clone())?;
+        let names = ui.bold(&self.env.join(", "));
+        let who = agent.policy.agent();
+        ui.remark(format!(
+            "agent:  {who}\nenv:    {names}\neffect: commands of {who} will see these variables of yours"
+        ));
+        if !ui.confirm("Grant it?", self.yes)? {
+            return cancelled(ui);
+        }
+        apply(ui, setting, found, facts, &Edit::Pass(self.env))
     }
 }
 
@@ -79,18 +101,25 @@ impl Revoke {
         if !ui.confirm("Revoke it?", self.yes)? {
             return cancelled(ui);
         }
-        apply(ui, setting, &found, &facts, &spec, revoke, "revoked")
+        apply(ui, setting, &found, &facts, &Edit::Revoke(spec))
     }
 }
 
-/// Gives an agent several grants at once, having been told to.
-pub(super) fn grant_all(ui: &Ui, setting: &Setting, agent: &str, specs: &[Spec]) -> Result<(), CliError> {
+/// Gives an agent several grants and variables at once, having been told to.
+pub(super) fn grant_all(
+    ui: &Ui,
+    setting: &Setting,
+    agent: &str,
+    specs: Vec<Spec>,
+    env: Vec<String>,
+) -> Result<(), CliError> {
     let quiet = Ui::new(super::Colour::Never, false);
     let ui = if ui.json { &quiet } else { ui };
-    for spec in specs {
+    let variables = (!env.is_empty()).then_some(Edit::Pass(env));
+    for edit in specs.into_iter().map(Edit::Grant).chain(variables) {
         let found = editable(agent, setting)?;
         let facts = setting.facts_for(&found);
-        apply(ui, setting, &found, &facts, spec, grant, "granted")?;
+        apply(ui, setting, &found, &facts, &edit)?;
     }
     Ok(())
 }
@@ -176,16 +205,47 @@ fn lacks(policy: &Policy, spec: &Spec) -> Option<&'static str> {
     }
 }
 
-type Edit = fn(&Source, &Spec, &Facts) -> Result<Change, EditError>;
+/// A change of a record.
+enum Edit {
+    Grant(Spec),
+    Revoke(Spec),
+    /// Variables are passed in.
+    Pass(Vec<String>),
+}
+
+impl Edit {
+    fn of(&self, source: &Source, facts: &Facts) -> Result<Change, EditError> {
+        match self {
+            Self::Grant(spec) => grant(source, spec, facts),
+            Self::Revoke(spec) => revoke(source, spec, facts),
+            Self::Pass(names) => pass(source, names, facts),
+        }
+    }
+
+    /// What it does in a word, and with what.
+    fn told(&self) -> (&'static str, String) {
+        match self {
+            Self::Grant(spec) => ("granted", spec.to_string()),
+            Self::Revoke(spec) => ("revoked", spec.to_string()),
+            Self::Pass(names) => ("passed", format!("env: [{}]", names.join(", "))),
+        }
+    }
+
+    /// The same for machines.
+    fn named(&self) -> (&'static str, serde_json::Value) {
+        match self {
+            Self::Grant(spec) | Self::Revoke(spec) => ("grant", json!(spec.to_string())),
+            Self::Pass(names) => ("env", json!(names)),
+        }
+    }
+}
 
 fn apply(
     ui: &Ui,
     setting: &Setting,
     found: &AgentSource,
     facts: &Facts,
-    spec: &Spec,
-    edit: Edit,
-    done: &str,
+    edit: &Edit,
 ) -> Result<Exit, CliError> {
     let path = found.path.as_deref().ok_or_else(|| CliError::new("the record is not a file"))?;
     let trust = (found.shelf == Shelf::Project).then(|| TrustStore::in_dir(&setting.facts.config_dir));
@@ -199,7 +259,7 @@ fn apply(
                 CliError::new("the record changed while you were looking at it").hint("trust it again")
             );
         }
-        let change = edit(&source, spec, facts).map_err(|error| CliError::from_error(&error))?;
+        let change = edit.of(&source, facts).map_err(|error| CliError::from_error(&error))?;
         dissolved = change.dissolved;
         new_text.clone_from(&change.text);
         Ok(change.text)
@@ -215,14 +275,14 @@ fn apply(
         ui.remark("shorthands of the record were spelled out");
     }
     let file = path.display().to_string();
+    let (done, what) = edit.told();
     if ui.json {
-        ui.answer_json(
-            &json!({ "changed": changed, "grant": spec.to_string(), "file": file, "dissolved": dissolved }),
-        )?;
+        let (key, named) = edit.named();
+        ui.answer_json(&json!({ "changed": changed, key: named, "file": file, "dissolved": dissolved }))?;
     } else if changed {
-        ui.answer(format!("{done} {spec} in {file}"))?;
+        ui.answer(format!("{done} {what} in {file}"))?;
     } else {
-        ui.answer(format!("{spec} is already there; nothing was changed"))?;
+        ui.answer(format!("{what} is already there; nothing was changed"))?;
     }
     Ok(Exit::Fine)
 }

@@ -9,6 +9,7 @@ use crate::capability::{Risk, Spec};
 use crate::decide::grant_command;
 use crate::learn::{Learned, Proposed, learn, record_text};
 use crate::manifest::create_file;
+use crate::policy::Policy;
 use crate::run::{
     Agent, Allowed, Live, ObserveError, Rehearsed, Setting, audit, exit_status, is_traced, observe,
 };
@@ -68,28 +69,31 @@ impl Learn {
             let hint = "see `sysctl kernel.yama.ptrace_scope`; it must be below 2";
             return Err(if cfg!(target_os = "linux") { unseen.hint(hint) } else { unseen });
         }
-        let learned = learn(&rehearsed.observed, &setting.facts, &Live);
+        let learned =
+            ui.during("sorting what was seen …", || learn(&rehearsed.observed, &setting.facts, &Live));
         let record = record_text(&id, &shown(&self.argv), &learned);
         let missing: Vec<&Proposed> = match &agent {
             Some(agent) => learned.missing(&agent.policy).collect(),
             None => learned.grants.iter().collect(),
         };
+        let variables = agent.as_ref().map_or_else(Vec::new, |agent| lacking_env(&agent.policy, &learned));
         if ui.json {
             let mut body = learned.to_json(agent.as_ref().map(|agent| &agent.policy));
             body["status"] = json!(exit_status(&rehearsed.outcome.end));
             body["copied"] = json!(rehearsed.copied);
             body["record"] = json!(record);
             body["file"] = json!(file);
-            body["commands"] = agent.as_ref().map_or(json!([]), |agent| json!(commands(agent, &missing)));
+            body["commands"] =
+                agent.as_ref().map_or(json!([]), |agent| json!(commands(agent, &missing, &variables)));
             ui.answer_json(&body)?;
         } else {
             match &agent {
                 None => ui.answer(record.trim_end())?,
-                Some(agent) => difference(ui, agent, &learned, &missing)?,
+                Some(agent) => difference(ui, agent, &learned, &missing, &variables)?,
             }
             remarks(ui, &learned, &rehearsed);
         }
-        self.keep(ui, &setting, file.as_deref(), &record, &missing)?;
+        self.keep(ui, &setting, file.as_deref(), &record, (&missing, variables))?;
         Ok(if matches!(rehearsed.outcome.end, End::Exited(0)) { Exit::Fine } else { Exit::Denied })
     }
 
@@ -104,6 +108,7 @@ impl Learn {
         let mut captured: Vec<u8> = Vec::new();
         let mut stderr = io::stderr();
         let out: &mut (dyn Write + Send) = if ui.json { &mut captured } else { &mut stderr };
+        // While the command runs the terminal is its own.
         observe(setting, self.argv.clone(), dir, &allowed, &sink, out).map_err(|error| match &error {
             ObserveError::Run(error) => explain(error),
             ObserveError::Denied(denial) => CliError::new(denial.to_string()),
@@ -118,7 +123,7 @@ impl Learn {
         setting: &Setting,
         file: Option<&Path>,
         record: &str,
-        missing: &[&Proposed],
+        (missing, variables): (&[&Proposed], Vec<String>),
     ) -> Result<(), CliError> {
         if let Some(file) = file {
             create_file(file, record)
@@ -126,7 +131,7 @@ impl Learn {
             ui.remark(format!("wrote {}", file.display()));
         } else if let Some(agent) = self.agent.as_deref().filter(|_| self.write) {
             let specs: Vec<Spec> = missing.iter().map(|grant| grant.spec.clone()).collect();
-            grant_all(ui, setting, agent, &specs)?;
+            grant_all(ui, setting, agent, specs, variables)?;
         }
         Ok(())
     }
@@ -153,12 +158,28 @@ fn shown(argv: &[OsString]) -> String {
     argv.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-fn commands(agent: &Agent, missing: &[&Proposed]) -> Vec<String> {
-    missing.iter().map(|grant| grant_command(agent.policy.agent(), &grant.spec.to_string())).collect()
+/// The commands that give an agent what it lacks.
+fn commands(agent: &Agent, missing: &[&Proposed], variables: &[String]) -> Vec<String> {
+    let agent = agent.policy.agent();
+    let grants = missing.iter().map(|grant| grant_command(agent, &grant.spec.to_string()));
+    let passing = variables.iter().map(|name| format!("sbx agents grant {agent} --env {name}"));
+    grants.chain(passing).collect()
+}
+
+/// The variables that are needed and not passed in.
+fn lacking_env(policy: &Policy, learned: &Learned) -> Vec<String> {
+    let passed = |name: &&String| policy.sections().env.iter().any(|rule| rule.name == **name);
+    learned.env.iter().filter(|name| !passed(name)).cloned().collect()
 }
 
 /// What an agent lacks, and what of it is held.
-fn difference(ui: &Ui, agent: &Agent, learned: &Learned, missing: &[&Proposed]) -> Result<(), CliError> {
+fn difference(
+    ui: &Ui,
+    agent: &Agent,
+    learned: &Learned,
+    missing: &[&Proposed],
+    variables: &[String],
+) -> Result<(), CliError> {
     for grant in &learned.grants {
         let lacks = missing.contains(&grant);
         let risk = grant.spec.capability.risk();
@@ -166,16 +187,10 @@ fn difference(ui: &Ui, agent: &Agent, learned: &Learned, missing: &[&Proposed]) 
         let why = if lacks { &grant.why } else { "held already" };
         ui.answer(format!("{} {word}  {}  {}", if lacks { "+" } else { "=" }, grant.spec, ui.dim(why)))?;
     }
-    let lacking_env: Vec<&str> = learned
-        .env
-        .iter()
-        .filter(|name| agent.policy.sections().env.iter().all(|rule| rule.name != **name))
-        .map(String::as_str)
-        .collect();
-    if !lacking_env.is_empty() {
-        ui.answer(format!("+ env: [{}]", lacking_env.join(", ")))?;
+    if !variables.is_empty() {
+        ui.answer(format!("+ env: [{}]", variables.join(", ")))?;
     }
-    for command in commands(agent, missing) {
+    for command in commands(agent, missing, variables) {
         ui.answer(format!("  {command}"))?;
     }
     Ok(())

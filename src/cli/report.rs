@@ -1,6 +1,7 @@
 //! `sbx report`: every agent's authority, what happened, and what changed; as a page, as text or as JSON.
 
 use super::agents::untrusted_too;
+use super::audit::READING;
 use super::tree::{drawn, tree_json};
 use super::{CliError, Exit, Ui};
 use crate::audit::{entries, format_time, parse_time};
@@ -44,17 +45,15 @@ impl Report {
         })?;
         let loaded = self.agents(&setting)?;
         let difference = self.diff.as_deref().map(|pair| difference(&setting, pair)).transpose()?;
-        ui.progress("reading the log");
         let mut activity = Activity::between(since, now);
         let wanted: Vec<&str> = loaded.iter().filter_map(|(found, _)| found.name()).collect();
-        let read = entries(&setting.facts.state_dir, &mut |entry| {
+        let add = &mut |entry: crate::audit::Entry| {
             if self.agent.is_empty() || wanted.contains(&entry.agent.as_str()) {
                 activity.add(&entry);
             }
             Ok(())
-        });
-        ui.progress("");
-        let damaged = read?;
+        };
+        let damaged = ui.during(READING, || entries(&setting.facts.state_dir, add))?;
         let agents: Vec<Shown<'_>> = loaded.iter().map(shown).collect();
         let now = format_time(now);
         let page = Page {

@@ -105,6 +105,14 @@ impl Ui {
         }
     }
 
+    /// Says what is being done for as long as it is done, on a terminal only.
+    pub fn during<T>(&self, text: &str, work: impl FnOnce() -> T) -> T {
+        self.progress(text);
+        let done = work();
+        self.progress("");
+        done
+    }
+
     /// A word in a risk's colour.
     #[must_use]
     pub fn by_risk(&self, risk: Risk, text: &str) -> String {

@@ -133,6 +133,12 @@ fn path_reason(policy: &Policy, grant: &Grant, root: &Path, capability: Capabili
 fn host_reason(grant: &Grant, target: &Target, address: Option<IpAddr>) -> String {
     if let Some(address) = address.filter(|address| classify(*address) == crate::capability::Address::Inside)
     {
+        if address.is_unspecified() {
+            return format!(
+                "where {} leads is not known here, and only a grant that names the host reaches it all the same",
+                target.host
+            );
+        }
         return format!("{} leads to {address}, which only a grant that names the host reaches", target.host);
     }
     let named = grant.spec.scope.list(ScopeKey::Hosts).unwrap_or_default().iter();

@@ -36,6 +36,9 @@ pub enum EditError {
     /// The text defies editing.
     #[error("the record's `capabilities` cannot be edited in place; write it as a list, one grant a line")]
     Unusual,
+    /// The text of `env` defies editing.
+    #[error("the record's `env` cannot be edited in place; write it as a list of names")]
+    UnusualEnv,
 }
 
 /// Adds a grant.
@@ -99,7 +102,7 @@ pub fn revoke(source: &Source, spec: &Spec, facts: &Facts) -> Result<Change, Edi
     plan.apply(&manifest, facts)
 }
 
-fn readable(source: &Source, facts: &Facts) -> Result<Manifest, EditError> {
+pub(super) fn readable(source: &Source, facts: &Facts) -> Result<Manifest, EditError> {
     Manifest::parse(source.clone(), facts).0.ok_or(EditError::Broken)
 }
 

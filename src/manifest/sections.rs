@@ -74,6 +74,17 @@ impl Limits {
     }
 }
 
+impl Limits {
+    /// How much is allowed of each that is limited, in the order of [`Limits::entries`]: nanoseconds, bytes or a count.
+    #[must_use]
+    pub fn amounts(&self) -> Vec<u128> {
+        let time = |limit: Option<Duration>| limit.map(|limit| limit.as_nanos());
+        let times = [self.wall, self.cpu].map(time);
+        let numbers = [self.memory, self.pids, self.files, self.file_size, self.tmp, self.output];
+        times.into_iter().chain(numbers.map(|limit| limit.map(u128::from))).flatten().collect()
+    }
+}
+
 /// A variable of the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvRule {

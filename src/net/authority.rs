@@ -104,6 +104,13 @@ impl Authority {
         }
     }
 
+    /// Whether every verb that is held of a host's port is held by a grant that names it, wherever it leads.
+    pub(crate) fn is_held_by_name(&self, target: &Target) -> bool {
+        let unknown = Found::unknown().judged();
+        // What is missing for a public address is missing for any other.
+        self.missing(target, None).len() == self.missing(target, unknown).len()
+    }
+
     /// The addresses of those found that may be dialled; when none may, why.
     pub(crate) fn reachable(&self, target: &Target, found: &[Found]) -> Result<Vec<Found>, Box<Denial>> {
         let mut refused = None;

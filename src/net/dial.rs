@@ -6,6 +6,7 @@
 use super::bounds;
 use super::names::{Found, Trouble};
 use super::outer_proxy::OuterProxy;
+use super::report::UNKEPT;
 use super::service::Service;
 use crate::capability::{Host, Target};
 use crate::decide::Denial;
@@ -49,26 +50,19 @@ impl Service {
         asked: bool,
     ) -> Result<(TcpStream, Option<IpAddr>), DialError> {
         if self.report.is_unkept() {
-            return Err(DialError::Failed(io::Error::other("what happens cannot be recorded")));
+            return Err(DialError::Failed(io::Error::other(UNKEPT)));
         }
         self.authority.hold(target, None).map_err(DialError::Denied)?;
         let port = target.port.ok_or_else(|| DialError::Failed(io::ErrorKind::InvalidInput.into()))?;
         if !self.dials {
             return Err(self.not_dialled(target));
         }
+        let allowed = self.leads(target).await?;
         if let Some(proxy) = self.proxy_to(target) {
             let through = async { if asked { proxy.ask().await } else { proxy.connect(target).await } };
             let stream = timely(through).await.map_err(DialError::Failed)?;
-            return Ok((stream, None));
+            return Ok((stream, allowed.iter().find_map(|found| found.judged())));
         }
-        let found = self.resolver.find(&target.host).await.map_err(|trouble| {
-            let why = match trouble {
-                Trouble::NoSuchName => "there is no such name",
-                Trouble::Failed => "the name could not be looked up",
-            };
-            DialError::Failed(io::Error::new(io::ErrorKind::NotFound, why))
-        })?;
-        let allowed = self.authority.reachable(target, &found).map_err(DialError::Denied)?;
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for found in allowed {
             match timely(TcpStream::connect(SocketAddr::new(found.ip, port))).await {
@@ -80,6 +74,37 @@ impl Service {
             }
         }
         Err(DialError::Failed(last))
+    }
+
+    /// The addresses at which a target may be reached.
+    pub(crate) async fn leads(&self, target: &Target) -> Result<Vec<Found>, DialError> {
+        if self.proxy_to(target).is_some() {
+            return self.leads_beyond(target).await.map_err(DialError::Denied);
+        }
+        let found = self.resolver.find(&target.host).await.map_err(|trouble| {
+            let why = match trouble {
+                Trouble::NoSuchName => "there is no such name",
+                Trouble::Failed => "the name could not be looked up",
+            };
+            DialError::Failed(io::Error::new(io::ErrorKind::NotFound, why))
+        })?;
+        self.authority.reachable(target, &found).map_err(DialError::Denied)
+    }
+
+    /// The same for a target that a proxy further out looks up once more and picks an address of: every address that is
+    /// found here must be allowed, and where none is found only what is granted by name is. Where all is granted by name
+    /// nothing need be found.
+    async fn leads_beyond(&self, target: &Target) -> Result<Vec<Found>, Box<Denial>> {
+        let unknown = [Found::unknown()];
+        if self.authority.is_held_by_name(target) {
+            return Ok(Vec::new());
+        }
+        let found = self.resolver.find(&target.host).await;
+        let found = found.as_deref().unwrap_or(&unknown);
+        for one in found {
+            self.authority.hold(target, one.judged())?;
+        }
+        Ok(found.to_vec())
     }
 
     /// What is said in place of dialling; where a name leads is not looked up for it.

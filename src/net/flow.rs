@@ -20,8 +20,6 @@ use std::sync::Arc;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-/// The port on which nothing but TLS passes untouched.
-const HTTPS: u16 = 443;
 /// The port on which TLS is not expected.
 const HTTP: u16 = 80;
 
@@ -112,7 +110,7 @@ impl Service {
         let target = &aim.target;
         let hold = self.authority.hold(target, None).map_err(|denial| self.told(&denial))?;
         let opened = self.secrets.concern(target);
-        if hold == Hold::Whole && self.dials && target.port != Some(HTTPS) {
+        if hold == Hold::Whole && self.dials {
             return self.carry_whole(stream, aim, meter, opened).await;
         }
         let inspected = hold == Hold::Part || opened;
@@ -140,14 +138,10 @@ impl Service {
                 *stream = Some(client);
                 let missing = self.authority.missing(target, None);
                 if missing.is_empty() {
-                    self.report.malformed(
-                        "connection",
-                        Some(target),
-                        "not TLS, which is all that passes there",
-                    );
-                } else {
-                    self.report.refused_whole(&missing);
+                    // Only a trial comes here, and it says so.
+                    return self.reach(target).await.map(|_| "nothing");
                 }
+                self.report.refused_whole(&missing);
                 Err(Refused::Told)
             }
         }
@@ -192,6 +186,16 @@ impl Service {
             DialError::Denied(denial) => self.told(&denial),
             DialError::Failed(error) => Refused::Failed(error),
         })
+    }
+
+    /// Whether bytes may pass untouched to where a connection leads; what is missing for that is reported.
+    pub(super) fn check_whole(&self, target: &Target, judged: Option<IpAddr>) -> Result<(), Refused> {
+        let missing = self.authority.missing(target, judged);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.report.refused_whole(&missing);
+        Err(Refused::Told)
     }
 
     fn told(&self, denial: &crate::decide::Denial) -> Refused {

@@ -24,6 +24,9 @@ pub(super) fn publish(port: u16) -> io::Result<TcpListener> {
 impl Service {
     /// Carries a connection from this machine to a port inside.
     pub(super) async fn let_in(&self, stream: TcpStream, inward: Arc<dyn Inward>, port: u16) {
+        if self.report.is_unkept() {
+            return super::flow::reset(stream);
+        }
         let meter = self.meter();
         let target = Target { host: Host::Ip(Ipv4Addr::LOCALHOST.into()), port: Some(port) };
         let telling = Telling::new(&self.report, &target, &meter);

@@ -4,6 +4,7 @@
 //! Invariant: every request goes through the same decision as a connection made without a proxy.
 
 use super::bounds;
+use super::dial::DialError;
 use super::flow::Aim;
 use super::http::{self, Form, Serving, Wire, forbidden, parse_request};
 use super::service::Service;
@@ -143,16 +144,17 @@ impl Service {
         let aim = self.aim_of(target)?;
         let target = &aim.target;
         self.authority.hold(target, None).map_err(Admission::Denied)?;
-        if self.proxy_to(target).is_none() {
-            let meter = self.meter();
-            let telling = Telling::new(&self.report, target, &meter);
-            let Ok(found) = self.resolver.find(&target.host).await else {
-                telling.ended("failed", "no such name");
-                return Err(Admission::Failed(format!("{target}: there is no such name")));
-            };
-            // Whoever carries or refuses it tells the rest.
-            telling.told();
-            self.authority.reachable(target, &found).map_err(Admission::Denied)?;
+        let meter = self.meter();
+        let telling = Telling::new(&self.report, target, &meter);
+        let led = self.leads(target).await;
+        if let Err(DialError::Failed(error)) = led {
+            telling.ended("failed", &error.kind().to_string());
+            return Err(Admission::Failed(format!("{target}: {error}")));
+        }
+        // Whoever carries or refuses it tells the rest.
+        telling.told();
+        if let Err(DialError::Denied(denial)) = led {
+            return Err(Admission::Denied(denial));
         }
         Ok(aim)
     }

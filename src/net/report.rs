@@ -45,6 +45,9 @@ enum Sort {
 /// The end of a request that was answered to its end.
 pub(crate) const ANSWERED: &str = "answered";
 
+/// Why nothing new is begun when an event could not be kept.
+pub(crate) const UNKEPT: &str = "what happens cannot be recorded";
+
 /// What became of a question for a name, with the answer in a word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asked {

@@ -23,6 +23,8 @@ pub(crate) enum Start {
     More,
 }
 
+/// What every TLS handshake begins with.
+pub(crate) const TLS: u8 = 0x16;
 /// The preface of HTTP/2.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// The length of what stands before the settings of HTTP/2: a length, a type, flags and the number of no stream.
@@ -38,12 +40,21 @@ pub(crate) fn start(bytes: &[u8]) -> Start {
     let empty = bytes.iter().take_while(|byte| b"\r\n".contains(byte)).count();
     match &bytes[empty..] {
         _ if empty > EMPTY => Start::Other,
-        [] | [0x16] => Start::More,
-        [0x16, ..] if empty > 0 => Start::Other,
-        [0x16, 3, ..] => Start::Tls,
+        [] | [TLS] => Start::More,
+        [TLS, ..] if empty > 0 => Start::Other,
+        [TLS, 3, ..] => Start::Tls,
         text if empty == 0 && PREFACE.starts_with(text) && text.len() < PREFACE.len() => Start::More,
         text if empty == 0 && text.starts_with(PREFACE) => Start::Http2,
         text => start_of_text(text),
+    }
+}
+
+/// Whether what is not TLS as it is today may be an older form of it, which names no host.
+pub(crate) fn is_nameless(bytes: &[u8]) -> bool {
+    match bytes {
+        [TLS, ..] => true,
+        [first, rest @ ..] => *first >= 0x80 && matches!(rest, [] | [_] | [_, 1, ..]),
+        [] => false,
     }
 }
 
@@ -132,6 +143,21 @@ mod tests {
             (b"\0\0\0\0\0\0\0\0\0", false),
         ] {
             assert_eq!(greets_as_http2(bytes), expected, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn old_forms_of_tls_are_known() {
+        for (bytes, expected) in [
+            (&b"\x16\x02\x00"[..], true),
+            (b"\x80\x2e\x01\x03\x01", true),
+            (b"\x80\x2e", true),
+            (b"\x80\x2e\x02", false),
+            (b"SSH-2.0-x\r\n", false),
+            (b"\0\0\0\x08\x04\xd2\x16\x2f", false),
+            (b"", false),
+        ] {
+            assert_eq!(is_nameless(bytes), expected, "{bytes:?}");
         }
     }
 

@@ -2,17 +2,22 @@
 //!
 //! Answers for seeing that they are what they are allowed to be before they pass. It leaves requests of HTTP, which are
 //! read even so, to the flow.
-//! Invariant: TLS passes only when its greeting names the host it goes to.
+//! Invariant: TLS passes only when its greeting names the host it goes to, and nothing passes where it leads to an address
+//! at which not all four verbs are held.
 
-use super::flow::{Aim, Ended};
+use super::flow::{Aim, Ended, Refused};
 use super::inspect::timely;
 use super::relay::{Meter, Way, both};
 use super::service::Service;
-use super::sniff::{SETTINGS, Start, greeting, greets_as_http2, start};
+use super::sniff::{SETTINGS, Start, TLS, greeting, greets_as_http2, is_nameless, start};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+/// The port on which servers of many hosts expect TLS, and take forms of it that name none.
+const HTTPS: u16 = 443;
 
 /// How long a client that began something that may be a request is waited for before bytes pass untouched.
 const UNDECIDED: Duration = Duration::from_secs(5);
@@ -61,7 +66,7 @@ impl Service {
                     SETTINGS if greets_as_http2(&said) => greeted = true,
                     _ => break Start::Other,
                 },
-                () = tokio::time::sleep(UNDECIDED), if undecided => break Start::Other,
+                () = tokio::time::sleep(UNDECIDED), if undecided => break Start::More,
             }
         };
         match begun {
@@ -69,7 +74,7 @@ impl Service {
                 let Some(client) = stream.take() else { return Ok("nothing") };
                 self.inspect(stream, client, first, aim, meter, Some((outer, judged))).await
             }
-            Start::Tls => self.carry_tls_untouched(stream, first, aim, meter, Some(outer)).await,
+            Start::Tls => self.carry_tls_untouched(stream, first, aim, meter, Some((outer, judged))).await,
             Start::Http1 => {
                 let Some(client) = stream.take() else { return Ok("nothing") };
                 self.carry_http(client, first, aim, meter, Some((outer, judged))).await
@@ -79,6 +84,8 @@ impl Service {
                 self.carry_http_two(client, first, aim, meter, (outer, judged)).await
             }
             Start::Other | Start::More => {
+                self.check_whole(&aim.target, judged)?;
+                self.check_plain(begun, &first, aim)?;
                 outer.write_all(&first).await?;
                 meter.count(Way::Out, first.len());
                 let Some(client) = stream.take() else { return Ok("nothing") };
@@ -95,19 +102,36 @@ impl Service {
         mut first: Vec<u8>,
         aim: &Aim,
         meter: &Meter,
-        outer: Option<TcpStream>,
+        reached: Option<(TcpStream, Option<IpAddr>)>,
     ) -> Ended {
         let Some(client) = stream.as_mut() else { return Ok("nothing") };
         let said = timely(greeting(client, &mut first)).await?;
         self.check_name(&said, aim)?;
-        let mut outer = match outer {
-            Some(outer) => outer,
-            None => self.reach(&aim.target).await?.0,
+        let (mut outer, judged) = match reached {
+            Some(reached) => reached,
+            None => self.reach(&aim.target).await?,
         };
+        self.check_whole(&aim.target, judged)?;
         outer.write_all(&first).await?;
         meter.count(Way::Out, first.len());
         let Some(client) = stream.take() else { return Ok("nothing") };
         both(client, outer, meter).await?;
         Ok("tls untouched")
+    }
+
+    /// What passes as something else than TLS must not become TLS that nobody asked for its name: ssh and databases begin
+    /// in their own ways, whatever the port.
+    fn check_plain(&self, begun: Start, first: &[u8], aim: &Aim) -> Result<(), Refused> {
+        let halting = begun == Start::More && first.starts_with(&[TLS]);
+        let disguised = aim.target.port == Some(HTTPS) && is_nameless(first);
+        if !halting && !disguised {
+            return Ok(());
+        }
+        self.report.malformed(
+            "connection",
+            Some(&aim.target),
+            "TLS whose greeting cannot be read for a name",
+        );
+        Err(Refused::Told)
     }
 }

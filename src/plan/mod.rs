@@ -22,4 +22,4 @@ pub use host::{Host, Kind, Use};
 pub use lower::{Entry, Invocation, LowerError, Lowered, Private, Rehearsal, lower};
 pub use network::{Outlet, PROXY_PORT};
 pub use places::{Opened, opened};
-pub use programs::{search_path, usual_path};
+pub use programs::{program_of, search_path, usual_path};

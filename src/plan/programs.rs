@@ -186,7 +186,19 @@ pub(super) fn find(name: &OsStr, search: &OsStr, host: &dyn Host) -> Option<Path
         .find(|file| host.is_program(file))
 }
 
-/// The same without directories where the agent could put a program of its own under a name that is listed.
+/// The file that the first word of a command means where it is launched.
+#[must_use]
+pub fn program_of(policy: &Policy, name: &OsStr, cwd: &Path, host: &dyn Host) -> Option<PathBuf> {
+    if name.as_encoded_bytes().contains(&b'/') {
+        let file = sbx_platform::path::normalize(&cwd.join(name));
+        return Some(file).filter(|file| host.is_program(file));
+    }
+    let places = Places::of(policy, host).ok()?;
+    find(name, &trusted_path(policy, &places, host), host)
+}
+
+/// The path that is searched, without directories where the agent could put a program of its own under a name that is
+/// listed.
 pub(super) fn trusted_path(policy: &Policy, places: &Places, host: &dyn Host) -> OsString {
     let search = search_path(policy, host);
     if !policy.runs_only_listed() {

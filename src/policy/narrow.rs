@@ -65,7 +65,8 @@ impl Policy {
             Self::from_specs(self.agent(), &[Spec { capability: Capability::ProcExec, scope }], self.facts());
         let grants = own.ok()?.grants().iter().chain(self.grants()).cloned().collect();
         Some(self.with_grants(grants, |sections| {
-            sections.env.clear();
+            // Where programs are looked for says which ones are listed.
+            sections.env.retain(|rule| rule.name == "PATH" && rule.inject.is_none());
             sections.listen.clear();
         }))
     }

@@ -1,6 +1,6 @@
 //! What changed between two versions of a record: grants, and what it asks for beside them.
 
-use super::tree::besides;
+use super::besides::{Aside, Sense, asides};
 use crate::capability::Risk;
 use crate::policy::{Grant, Policy, covers_grant, receipt_of};
 use serde_json::{Value, json};
@@ -41,6 +41,8 @@ pub struct Change {
     pub risk: Option<Risk>,
     /// Whether the other version holds it all the same, by another grant.
     pub covered: bool,
+    /// Whether having it means more authority; a limit, for one, means less.
+    pub widens: bool,
 }
 
 /// What two versions differ in.
@@ -65,8 +67,13 @@ pub struct Difference {
 #[must_use]
 pub fn compare(old: (&str, &Policy), new: (&str, &Policy)) -> Difference {
     let (added, removed) = (only_in(new.1, old.1), only_in(old.1, new.1));
-    let grows = |changes: &[Change]| changes.iter().any(|change| change.risk.is_some() && !change.covered);
-    let direction = match (grows(&added), grows(&removed)) {
+    // What narrows makes more of the version that does not have it.
+    let grows = |gained: &[Change], lost: &[Change]| {
+        let counts =
+            |changes: &[Change], widens| changes.iter().any(|one| one.widens == widens && !one.covered);
+        counts(gained, true) || counts(lost, false)
+    };
+    let direction = match (grows(&added, &removed), grows(&removed, &added)) {
         (false, false) => Direction::Same,
         (true, false) => Direction::Wider,
         (false, true) => Direction::Narrower,
@@ -86,19 +93,36 @@ fn only_in(policy: &Policy, other: &Policy) -> Vec<Change> {
         text: receipt_of(grant),
         risk: Some(grant.capability().risk()),
         covered: covers_grant(other, grant),
+        widens: true,
     };
     let own = policy.grants().iter().map(change).filter(|change| !theirs.contains(&change.text));
     let mut changes: Vec<Change> = own.collect();
     changes.sort_by(|a, b| b.risk.cmp(&a.risk).then_with(|| a.text.cmp(&b.text)));
     changes.dedup();
-    let told = |policy: &Policy| -> Vec<String> {
-        let lines = besides(policy).into_iter();
-        lines.flat_map(|(what, items)| items.into_iter().map(move |item| format!("{what}: {item}"))).collect()
-    };
-    let theirs = told(other);
-    let besides = told(policy).into_iter().filter(|line| !theirs.contains(line));
-    changes.extend(besides.map(|text| Change { text, risk: None, covered: false }));
+    let (own, theirs) = (asides(policy), asides(other));
+    changes.extend(own.iter().filter(|aside| !theirs.contains(aside)).map(|aside| beside(aside, &theirs)));
     changes
+}
+
+/// A line that is no grant, next to all such lines of the other version.
+fn beside(aside: &Aside, theirs: &[Aside]) -> Change {
+    let amount = |other: &Aside| match other.sense {
+        Sense::Measures(amount) if is_called(other, aside) => Some(amount),
+        _ => None,
+    };
+    let widens = match aside.sense {
+        Sense::Widens => true,
+        Sense::Narrows => false,
+        Sense::Measures(own) => theirs.iter().find_map(amount).is_some_and(|their| own > their),
+    };
+    let covered = aside.listed && !theirs.iter().any(|other| other.what == aside.what);
+    Change { text: aside.line(), risk: None, covered, widens }
+}
+
+/// Whether two amounts are of the same thing: all but their last word is its name.
+fn is_called(one: &Aside, other: &Aside) -> bool {
+    let name = |aside: &Aside| aside.name.rsplit_once(' ').map(|(name, _)| name.to_owned());
+    one.what == other.what && name(one) == name(other)
 }
 
 impl Difference {
@@ -109,6 +133,7 @@ impl Difference {
             let one = |change: &Change| {
                 json!({
                     "text": change.text, "risk": change.risk.map(Risk::name), "covered": change.covered,
+                    "widens": change.widens,
                 })
             };
             changes.iter().map(one).collect()
@@ -125,6 +150,8 @@ mod tests {
     use super::*;
     use crate::Facts;
     use crate::capability::Spec;
+    use crate::manifest::{Config, Manifest};
+    use crate::text::{Severity, Source};
 
     fn policy(specs: &[&str]) -> Policy {
         let specs: Vec<Spec> = specs.iter().map(|spec| Spec::parse(spec).unwrap()).collect();
@@ -155,5 +182,52 @@ mod tests {
             Direction::Wider
         );
         assert_eq!(compared(&["fs.read{in=/w}"], &["fs.write{in=/w}"]).direction, Direction::Both);
+    }
+
+    fn record(sections: &str) -> Policy {
+        let text = format!("id: a\ncapabilities: []\n{sections}\n");
+        let facts = Facts::new("/home/u");
+        let (manifest, problems) = Manifest::parse(Source::new("a.yml", text), &facts);
+        assert!(problems.iter().all(|one| one.severity < Severity::Error), "{sections} {problems:?}");
+        Policy::resolve(&manifest.unwrap(), &Config::default(), &facts).0
+    }
+
+    #[test]
+    fn every_section_counts() {
+        let (same, wider, narrower, both) =
+            (Direction::Same, Direction::Wider, Direction::Narrower, Direction::Both);
+        for (old, new, expected) in [
+            ("", "env: [TOKEN]", wider),
+            ("", "env: {T: {inject: {host: a.example, header: X}}}", wider),
+            (
+                "env: {T: {inject: {host: a.example, header: X}}}",
+                "env: {T: {inject: {host: a.example, header: X}, from: {env: OTHER}}}",
+                both,
+            ),
+            ("", "listen: [3000]", wider),
+            ("accept_degraded: [fs-glob]", "", narrower),
+            ("", "provider_tools: [code_execution]", wider),
+            ("", "limits: {wall: 60}", narrower),
+            ("limits: {wall: 60}", "limits: {wall: 120, pids: 5}", both),
+            ("limits: {wall: 60}", "limits: {wall: 1m}", same),
+            ("limits: {memory: 1G}", "limits: {memory: 2G}", wider),
+            ("", "tools: {up: {cmd: [uptime]}}", wider),
+            ("tools: {up: {cmd: [uptime]}}", "tools: {up: {cmd: [uptime, -p]}}", both),
+            ("", "mcp: {allowed_tools: [a.*]}", narrower),
+            ("mcp: {allowed_tools: [a.*]}", "mcp: {allowed_tools: [a.*, b.*]}", wider),
+            ("", "mcp: {}", narrower),
+            ("mcp: {allowed_tools: [a], pins: x.json}", "mcp: {allowed_tools: [a]}", wider),
+            ("", "risk: {deny_at: high}", same),
+            ("", "risk: {deny_at: critical}", wider),
+            ("risk: {deny_at: low}", "", wider),
+            ("", "risk: {apply_to_exec: true}", narrower),
+            ("", "risk: {groups: {enable: [git]}}", wider),
+            ("risk: {groups: {enable: [git]}}", "risk: {groups: {enable: [git, filesystem]}}", narrower),
+        ] {
+            let difference = compare(("old", &record(old)), ("new", &record(new)));
+            assert_eq!(difference.direction, expected, "{old} -> {new} {difference:?}");
+            let shown = !difference.added.is_empty() || !difference.removed.is_empty();
+            assert_eq!(shown, expected != same, "{old} -> {new} {difference:?}");
+        }
     }
 }

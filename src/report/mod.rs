@@ -5,11 +5,13 @@
 //! Invariant: no text from a record or the log reaches a page unescaped.
 
 mod activity;
+mod besides;
 mod diff;
 mod page;
 mod tree;
 
 pub use activity::{Activity, Refusal, Slot};
+pub use besides::besides;
 pub use diff::{Change, Difference, Direction, compare};
 pub use page::{Page, Shown, render_page};
-pub use tree::{Node, authority, besides};
+pub use tree::{Node, authority};

@@ -1,5 +1,6 @@
 //! An agent's authority as a tree: what it can read, write, delete, run and reach.
 
+use super::besides::besides;
 use crate::capability::{Capability, Family, Risk, ScopeKey, ScopeValue};
 use crate::policy::{Grant, PlacedScope, Policy};
 use crate::text::Place;
@@ -52,25 +53,6 @@ pub fn authority(policy: &Policy) -> Vec<Node> {
     let always = ["read", "write", "delete", "run", "reach"];
     branches.retain(|branch| always.contains(&branch.label.as_str()) || !branch.children.is_empty());
     branches
-}
-
-/// What a record asks for that is no grant: limits, variables, ports and the like, each with its items.
-#[must_use]
-pub fn besides(policy: &Policy) -> Vec<(&'static str, Vec<String>)> {
-    let sections = policy.sections();
-    let limits = policy.limits().entries().into_iter().map(|(key, value)| format!("{key} {value}"));
-    let env = sections.env.iter().map(|rule| match &rule.inject {
-        None => rule.name.clone(),
-        Some(inject) => format!("{} (only for {})", rule.name, inject.host),
-    });
-    let lines: [(&str, Vec<String>); 5] = [
-        ("limits", limits.collect()),
-        ("environment", env.collect()),
-        ("listens on port", sections.listen.iter().map(u16::to_string).collect()),
-        ("does without", policy.accept_degraded().to_vec()),
-        ("on the provider's side", sections.provider_tools.clone()),
-    ];
-    lines.into_iter().filter(|(_, items)| !items.is_empty()).collect()
 }
 
 fn held_in(policy: &Policy, family: Family) -> impl Iterator<Item = &Grant> {

@@ -1,14 +1,17 @@
 //! The user's own programs, which are run outside the fence: found only where no agent could have put another.
 //!
 //! Invariant: nothing is found in a place the record may write, in the project or in the working directory, nor
-//! through a link that lies in one.
+//! through a link that lies in one; and what [`OwnPrograms::command`] makes neither stands in such a place nor is told of
+//! one by a variable.
 
 use super::live::Live;
 use crate::plan::{Host, LowerError, Opened, opened};
 use crate::policy::Policy;
 use sbx_platform::path::{follow, within};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Where the user's own programs are.
 #[derive(Clone, Debug, Default)]
@@ -52,6 +55,28 @@ impl OwnPrograms {
     pub fn find(&self, name: &OsStr) -> Option<PathBuf> {
         let files = std::env::split_paths(&self.path).map(|dir| dir.join(name));
         files.filter(|file| Live.is_program(file)).find(|file| self.is_own(file))
+    }
+
+    /// A command of the user's: at the root of the file system, because many a program looks for parts of itself where
+    /// it stands, and without variables that lead it to where an agent may have put something.
+    #[must_use]
+    pub fn command(&self, file: &Path) -> Command {
+        let mut command = Command::new(file);
+        command.current_dir("/").env("PATH", &self.path);
+        for (name, value) in std::env::vars_os().filter(|(name, _)| name != "PATH") {
+            if self.leads_astray(&value) {
+                command.env_remove(name);
+            }
+        }
+        command
+    }
+
+    /// Whether a variable names a path, alone or among others, that is not the user's own.
+    fn leads_astray(&self, value: &OsStr) -> bool {
+        let named = value.as_bytes().split(|byte| b":;,= \t\n\"'".contains(byte));
+        let mut paths =
+            named.filter(|part| part.starts_with(b"/")).map(|part| Path::new(OsStr::from_bytes(part)));
+        paths.any(|path| !self.is_own(path))
     }
 
     /// Where nothing was looked for, for messages; empty when everything was looked through.

@@ -9,7 +9,7 @@ use crate::policy::Policy;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// How long a command may take to give a value.
@@ -68,7 +68,7 @@ fn file(path: &Path, policy: &Policy) -> io::Result<Vec<u8>> {
     Ok(read.text().as_bytes().to_vec())
 }
 
-/// What a command prints, run as the caller would run it.
+/// What a command prints, run as the caller's own programs are.
 fn run(argv: &[String], policy: &Policy) -> io::Result<Vec<u8>> {
     let (program, arguments) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let cwd = &policy.facts().cwd;
@@ -83,12 +83,7 @@ fn run(argv: &[String], policy: &Policy) -> io::Result<Vec<u8>> {
             format!("{program} is not one of your own programs{}", own.left_out()),
         )
     })?;
-    let mut child = Command::new(file)
-        .args(arguments)
-        .env("PATH", own.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()?;
+    let mut child = own.command(&file).args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let begun = Instant::now();
     // A value fits into a pipe, so the command can end before it is read.
     let status = loop {

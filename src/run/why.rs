@@ -10,7 +10,7 @@ use super::live::Live;
 use crate::capability::{Capability, Family, Host, Target};
 use crate::decide::{Request, Subject, decide};
 use crate::net::{Gateway, Settings};
-use crate::plan::{Invocation, Outlet, lower};
+use crate::plan::{Entry, Invocation, Outlet, lower, program_of};
 use crate::policy::{PlacedScope, Policy};
 use crate::profile::system_view;
 use sbx_platform::attempt;
@@ -87,7 +87,7 @@ pub fn try_out(policy: &Policy, request: &Request, backend: Option<Backend>) -> 
         Ok(ground) => ground,
         Err(error) => return Trial::Untried(format!("there is no place to try it in: {error}")),
     };
-    let chosen = match act_for(request) {
+    let chosen = match act_for(policy, request) {
         Ok(chosen) => chosen,
         Err(why) => return Trial::Untried(why),
     };
@@ -157,12 +157,13 @@ impl Chosen {
     }
 }
 
-fn act_for(request: &Request) -> Result<Chosen, String> {
+fn act_for(policy: &Policy, request: &Request) -> Result<Chosen, String> {
     match request.subject() {
         Subject::Path { target, .. } => act_on(request.capability(), target),
         Subject::Command { argv, cwd, .. } => {
             let name = argv.first().cloned().unwrap_or_default();
-            let program = find(&name, cwd.as_deref()).ok_or("the program is not found here")?;
+            let cwd = cwd.as_deref().unwrap_or(Path::new("/"));
+            let program = program_of(policy, &name, cwd, &Live).ok_or("the program is not found here")?;
             Ok(Chosen::plain("may-execute", &program))
         }
         Subject::Shell { .. } => {
@@ -219,15 +220,6 @@ fn act_on(capability: Capability, target: &Path) -> Result<Chosen, String> {
         }
         _ => Err(missing()),
     }
-}
-
-/// The program a name means, on the usual search path.
-fn find(name: &std::ffi::OsStr, cwd: Option<&Path>) -> Option<PathBuf> {
-    let is_program = |path: &PathBuf| path.is_file();
-    if name.as_encoded_bytes().contains(&b'/') {
-        return Some(cwd.unwrap_or(Path::new("/")).join(name)).filter(is_program);
-    }
-    ["/usr/local/bin", "/usr/bin", "/bin"].iter().map(|dir| Path::new(dir).join(name)).find(is_program)
 }
 
 /// A host that is reached in one of two ways only: where not every port is watched, programs must ask the proxy.
@@ -333,12 +325,16 @@ impl Ground {
         if act.name == "request" {
             acts.push(Act::new(BY_PROXY, act.object.clone()));
         }
-        let request = Request::exec(acting(&program, &acts)).in_dir(at);
+        let argv = acting(&program, &acts);
+        let request = Request::exec(argv.clone()).in_dir(at);
         let decision = decide(&policy, &request);
         let permit = decision.permit().ok_or("the trial itself is denied")?;
         // What this machine cannot hold is told, and does not keep the rest from being tried.
         let all = Guarantee::ALL.iter().map(|guarantee| guarantee.name().to_owned()).collect();
-        let invocation = Invocation::new(sbx_platform::ids()).stdio(Stdio::Capture).accepting(all);
+        // This program may lie where nothing is shown.
+        let entry = Entry { parts: vec![program.clone()], program, argv };
+        let invocation =
+            Invocation::new(sbx_platform::ids()).stdio(Stdio::Capture).accepting(all).entry(Some(entry));
         let mut gateway = match act.name {
             "request" if Gateway::is_needed(&policy) => {
                 let judging = Gateway::new(&policy, Settings::default().only_judging());

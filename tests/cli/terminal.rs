@@ -143,3 +143,32 @@ fn risks_are_coloured_on_a_terminal_unless_no_color_is_set() {
     let (coloured, _) = on_terminal(&env, "NO_COLOR= sbx agents list", &[]);
     assert!(coloured.contains("\u{1b}[31mhigh"), "{coloured}");
 }
+
+/// What takes long says so on a terminal, takes that back before the answer, and says nothing into a pipe.
+#[test]
+fn progress_is_for_terminals_only() {
+    let env = TestEnv::new();
+    env.sbx(&["exec", "--agent", "scout", "--", "true"]);
+    let npx = env.write("home/bin/npx", "#!/bin/sh\necho no registry >&2; exit 1\n");
+    std::fs::set_permissions(&npx, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("a program");
+    for (line, said, answer) in [
+        ("sbx audit verify", "reading the log …", "whole: "),
+        ("sbx audit stats", "reading the log …", "2 events"),
+        ("sbx audit show", "reading the log …", "launch"),
+        ("sbx report --agent scout", "reading the log …", "1 launches"),
+        ("sbx learn -- true", "sorting what was seen …", "id: agents/true"),
+        ("sbx mcp pin --agent scout -- npx -y thing", "preparing npx …", "no registry"),
+        ("sbx mcp wrap --agent scout -- npx -y thing", "preparing npx …", "no registry"),
+    ] {
+        let line = format!("PATH={}:$PATH; {line}", npx.parent().expect("a directory").display());
+        let (shown, _) = on_terminal(&env, &line, &[]);
+        let told = format!("\u{1b}[2K{said}\u{1b}[2K");
+        let at = shown.find(&told).unwrap_or_else(|| unreachable!("{line}: {shown:?}"));
+        assert!(shown[at + told.len()..].contains(answer), "{line}: {shown:?}");
+        let piped = env.sh(&format!("{line} 2>&1 | cat"));
+        assert!(
+            piped.contains(answer) && !piped.contains('\u{1b}') && !piped.contains(said),
+            "{line}: {piped:?}"
+        );
+    }
+}

@@ -1,7 +1,7 @@
 //! What `decide` says and what an origin received are the same, for random grants and requests.
 
 use crate::origin::{Origin, Speaks};
-use crate::world::{World, issue};
+use crate::world::{World, issue, seeds};
 use sbx::capability::Spec;
 use sbx::{Facts, Policy, Request, decide};
 
@@ -40,7 +40,12 @@ const VERBS: &[&str] = &["net.get", "net.post", "net.put", "net.delete"];
 
 #[test]
 fn decide_and_the_origin_agree() {
-    let mut dice = Dice(20);
+    seeds(20).into_iter().for_each(agree);
+}
+
+fn agree(seed: u64) {
+    eprintln!("SBX_TEST_SEED={seed} repeats this");
+    let mut dice = Dice(seed);
     let world = World::new();
     let issued = issue(HOSTS);
     world.write("ws/origin.pem", &issued.root);
@@ -101,7 +106,7 @@ fn decide_and_the_origin_agree() {
         }
         seen.sort();
         expected.sort();
-        assert_eq!(seen, expected, "round {round} {specs:?} {ran:?}");
+        assert_eq!(seen, expected, "seed {seed} round {round} {specs:?} {ran:?}");
         assert_eq!(ran.status, 0, "{ran:?}");
     }
 }

@@ -141,6 +141,10 @@ async fn answer(mut request: Request<Incoming>, log: Log) -> Response<Frames> {
         log.lock().unwrap().push(seen);
         return Response::new(Frames::text("early"));
     }
+    if path.starts_with("/chat") {
+        log.lock().unwrap().push(seen);
+        return Response::new(Frames { echoed: Some(request.into_body()), ..Frames::default() });
+    }
     let body = request.body_mut();
     while let Some(Ok(frame)) = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await
     {
@@ -170,6 +174,8 @@ pub(crate) struct Frames {
     /// Where further requests are seen, if each frame waits for one more of them.
     log: Option<Log>,
     given: usize,
+    /// What is given back as it comes, while more of it does.
+    echoed: Option<Incoming>,
 }
 
 impl Frames {
@@ -202,6 +208,19 @@ impl Body for Frames {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(body) = &mut self.echoed {
+            let Poll::Ready(frame) = Pin::new(body).poll_frame(context) else { return Poll::Pending };
+            return Poll::Ready(match frame {
+                Some(Ok(frame)) if frame.is_data() => Some(Ok(frame)),
+                last => {
+                    self.echoed = None;
+                    let mut trailers =
+                        last.and_then(|last| last.ok()?.into_trailers().ok()).unwrap_or_default();
+                    trailers.insert("grpc-status", "0".parse().unwrap());
+                    Some(Ok(Frame::trailers(trailers)))
+                }
+            });
+        }
         if let Some(pause) = self.pause {
             let waiting = self.waiting.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
             if waiting.as_mut().poll(context).is_pending() {

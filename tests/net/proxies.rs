@@ -212,3 +212,119 @@ fn a_proxy_further_out_that_wants_other_credentials_is_not_heard_inside() {
     assert!(ran.stdout.ends_with(" 502") && ran.stdout.contains("credentials"), "{ran:?}");
     assert_eq!(outer.asked(), [world.fill("GET http://api.test:{http}/a -")]);
 }
+
+/// The proxy looks names up by itself, so that where they lead is judged before it is asked.
+#[test]
+fn what_leads_inside_is_not_asked_of_a_proxy_further_out() {
+    let world = World::new();
+    world.resolve(
+        "api.test 127.0.0.2 public\ninside.test 127.0.0.2 private\nmixed.test 127.0.0.2 public\nmixed.test 127.0.0.2 private\n",
+    );
+    let script = "code() { curl -s -m 40 -o /dev/null -w '%{http_code}/%{http_connect} ' \"$@\"; }; \
+for n in api inside mixed unknown; do code http://$n.test:{http}/$n; done; code -x $SBX_PROXY http://unknown.test:{http}/told; \
+code -k -x $SBX_PROXY https://inside.test:{https}/; code -k -x $SBX_PROXY https://unknown.test:{https}/; \
+code -x $SBX_PROXY http://10.0.0.1:{http}/; code -x $SBX_PROXY http://169.254.169.254/; code -d x http://inside.test:{http}/sent";
+    let any = "net.get: {hosts: [\"*\"]}\nnet.post: {hosts: [\"*\"]}";
+    let named = format!("{any}\nnet.get: {{hosts: [inside.test, mixed.test, unknown.test]}}");
+    let through = |names: &[&str]| -> Vec<String> {
+        let line = |name: &&str| world.fill(&format!("GET http://{name}.test:{{http}}/{name} eW91OnB3"));
+        names.iter().map(line).collect()
+    };
+    for (grants, expected, names) in [
+        (
+            any,
+            "200/000 403/000 403/000 403/000 403/000 000/403 000/403 403/000 403/000 403/000 ",
+            &["api"][..],
+        ),
+        (
+            &named,
+            "200/000 200/000 200/000 200/000 200/000 000/200 000/200 403/000 403/000 403/000 ",
+            &["api", "inside", "mixed", "unknown"],
+        ),
+    ] {
+        let outer = Outer::start(&world);
+        let proxy = format!("http://you:pw@127.0.0.3:{}", outer.port);
+        world.write("home/.config/sbx/config.yml", format!("proxy: {proxy}\n"));
+        let ran = world.run_with(grants, "", script, &["--explain"]);
+        assert_eq!(ran.stdout, expected, "{grants} {ran:?}");
+        let asked: Vec<String> = outer
+            .asked()
+            .into_iter()
+            .filter(|line| !line.starts_with("CONNECT") && !line.contains("/told"))
+            .collect();
+        assert_eq!(asked, through(names), "{grants}");
+        let told =
+            "where unknown.test leads is not known here, and only a grant that names the host reaches it";
+        assert_eq!(ran.stderr.contains(told), grants == any, "{ran:?}");
+    }
+}
+
+/// A proxy that leads every connection it is asked for to one place.
+fn leading_to(port: u16) -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.3:0").unwrap();
+    let own = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut near in listener.incoming().flatten() {
+            std::thread::spawn(move || -> std::io::Result<()> {
+                use std::io::{Read as _, Write as _};
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    let mut byte = [0];
+                    near.read_exact(&mut byte)?;
+                    head.extend(byte);
+                }
+                let mut far = std::net::TcpStream::connect(("127.0.0.2", port))?;
+                near.write_all(b"HTTP/1.1 200 OK\r\n\r\n")?;
+                let (mut from, mut to) = (near.try_clone()?, far.try_clone()?);
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(std::net::Shutdown::Write);
+                });
+                std::io::copy(&mut far, &mut near).map(drop)
+            });
+        }
+    });
+    own
+}
+
+/// What is not TLS passes on any port of a host of which all verbs are held; what may be TLS must name its host.
+#[test]
+fn ssh_passes_where_tls_is_expected() {
+    let world = World::new();
+    let listener = std::net::TcpListener::bind("127.0.0.2:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || {
+                use std::io::{Read as _, Write as _};
+                let mut room = [0; 100];
+                let read = stream.read(&mut room).unwrap_or(0);
+                let _ = stream.write_all(&[b"heard ", &room[..read]].concat());
+            });
+        }
+    });
+    world.write("home/.config/sbx/config.yml", format!("proxy: http://127.0.0.3:{}\n", leading_to(port)));
+    let script = r#"
+def hello(name):
+    i, o = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try: ssl.create_default_context().wrap_bio(i, o, server_hostname=name).do_handshake()
+    except ssl.SSLWantReadError: pass
+    return o.read()
+for first, rest in ((b"SSH-2.0-OpenSSH_9.6\r\n", b""), (b"\0\0\0\x08\x04\xd2\x16\x2f", b""), (b"\x80\x2e\x01\x03\x01", b""),
+        (b"\x16\x02\x01", b""), (hello("other.test"), b""), (hello("api.test"), b""), (b"\x16", hello("other.test")[1:])):
+    s = socket.create_connection(("api.test", 443), 30); s.settimeout(30)
+    try:
+        s.sendall(first)
+        if rest: time.sleep(7); s.sendall(rest)
+        print(s.recv(18))
+    except OSError as error: print(type(error).__name__)
+"#;
+    let ran = world.python(&all("\"api.test:443\""), script);
+    let reset = "ConnectionResetError\n";
+    let expected = format!(
+        "b'heard SSH-2.0-Open'\nb'heard \\x00\\x00\\x00\\x08\\x04\\xd2\\x16/'\n{reset}{reset}{reset}b'heard \\x16\\x03\\x01"
+    );
+    assert!(ran.stdout.starts_with(&expected) && ran.stdout.ends_with(reset), "{ran:?}");
+    let ran = world.python("net.get: {hosts: [\"api.test:443\"]}", script);
+    assert!(!ran.stdout.contains("heard"), "{ran:?}");
+}

@@ -106,6 +106,31 @@ fn values_come_from_files_and_commands_too() {
 }
 
 #[test]
+fn a_command_that_gives_a_value_takes_nothing_from_where_the_agent_writes() {
+    let astray = "print('from-the-workspace', end='')";
+    let section = |command: &str| {
+        format!("env:\n  T: {{inject: {{host: api.test, header: X-T}}, from: {{command: {command}}}}}")
+    };
+    let script = "curl -s -H \"Authorization: $T\" https://api.test:{https}/1; echo ran";
+    let world = World::new();
+    let at = world.path("ws").display().to_string();
+    let world = world
+        .variable("PYTHONPATH", &format!("{at}/lib"))
+        .variable("PYTHONSTARTUP", "/usr/share/none.py")
+        .variable("NODE_OPTIONS", &format!("--no-warnings --require={at}/lib/first.js"));
+    for file in ["ws/keeper.py", "ws/lib/keeper.py"] {
+        world.write(file, astray);
+    }
+    let ran = world.run_with(GRANTS, &section("[python3, -m, keeper]"), script, &[]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (125, ""), "{ran:?}");
+    assert!(ran.stderr.contains("No module named keeper"), "{ran:?}");
+    let told = "import os; print(os.getcwd(), *(sorted(set(os.environ) & {'PYTHONPATH', 'PYTHONSTARTUP', 'NODE_OPTIONS', 'HOME', 'PWD'})), sep='-', end='')";
+    let section = section(&format!("[python3, -c, \"{told}\"]")).replace("X-T", "Authorization");
+    let ran = world.run_with(GRANTS, &section, script, &[]);
+    assert_eq!(sent(&world), [Some("/-HOME-PYTHONSTARTUP".to_owned())], "{ran:?}");
+}
+
+#[test]
 fn a_rule_that_is_wrong_refuses_the_record() {
     let world = World::new();
     for rule in [

@@ -112,6 +112,32 @@ s.shutdown(1); print(s.recv(100))"
     }
 }
 
+/// Bytes pass untouched only where all verbs are held of where the name leads, and not merely of the name.
+#[test]
+fn a_name_that_leads_inside_is_whole_only_when_all_verbs_name_it() {
+    let port = speaking_first();
+    let world = World::new();
+    let any =
+        ["get", "post", "put", "delete"].map(|verb| format!("net.{verb}: {{hosts: [\"*\"]}}")).join("\n");
+    let named = |verbs: &[&str]| {
+        let grant = |verb: &&str| format!("\nnet.{verb}: {{hosts: [inside.test]}}");
+        any.clone() + &verbs.iter().map(grant).collect::<String>()
+    };
+    let script = format!(
+        "s = socket.create_connection((\"inside.test\", {port}), 30); s.settimeout(30)\n\
+         try: print(s.recv(5))\nexcept ConnectionResetError: print('reset')\n\
+         c = ssl.create_default_context(); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE\n\
+         try: c.wrap_socket(socket.create_connection((\"inside.test\", {{https}}), 30), server_hostname=\"inside.test\"); print('tls')\n\
+         except OSError: print('refused')"
+    );
+    for (grants, expected) in
+        [(named(&["get"]), "reset\nrefused\n"), (named(&["get", "post", "put", "delete"]), "b'220 h'\ntls\n")]
+    {
+        let ran = world.python(&grants, &script);
+        assert_eq!(ran.stdout, expected, "{grants} {ran:?}");
+    }
+}
+
 #[test]
 fn a_listed_port_is_published_on_this_machine() {
     for backend in ["native", "bwrap", "landlock"] {

@@ -139,3 +139,48 @@ fn what_is_neither_tls_nor_http_needs_all_four_verbs() {
     let events = world.audit("connection");
     assert!(events.iter().any(|event| event["body"]["needs"] == "all"), "{events:?}");
 }
+
+/// As gRPC talks: each side goes on when it has heard the other, several calls share a connection, and both end with
+/// trailers.
+const CHAT: &str = r#"
+const h = require("http2").connect("https://api.test:{https}");
+const chat = (name) => new Promise((done, fail) => {
+  const r = h.request({ ":method": "POST", ":path": "/chat/" + name, te: "trailers", "content-type": "application/grpc" }, { waitForTrailers: true });
+  let heard = 0, said = [];
+  r.on("response", (head) => said.push(head[":status"]));
+  r.on("data", (d) => { said.push(String(d)); if (++heard < 5) r.write(name + heard); else r.end(); });
+  r.on("wantTrailers", () => r.sendTrailers({ "x-last": name }));
+  r.on("trailers", (t) => said.push(t["x-last"], t["grpc-status"]));
+  r.on("end", () => done(said.join(" "))); r.on("error", fail); r.write(name + 0);
+});
+Promise.all(["a", "b", "c"].map(chat)).then((all) => { console.log(all.join("\n")); h.close(); });
+"#;
+
+#[test]
+fn both_ways_are_open_at_once_and_end_with_trailers() {
+    let world = World::new();
+    world.write("ws/chat.js", world.fill(CHAT));
+    let hosts = "{hosts: [\"api.test:$HTTPS\"]}";
+    let ran = world.run(&format!("net.get: {hosts}\nnet.post: {hosts}"), "timeout 60 node chat.js");
+    let one = |name: &str| format!("200 {name}0 {name}1 {name}2 {name}3 {name}4 {name} 0\n");
+    assert_eq!(ran.stdout, ["a", "b", "c"].map(one).concat(), "{ran:?}");
+    let events = world.audit("request");
+    assert_eq!(events.len(), 3, "{events:?}");
+    assert!(
+        events.iter().all(|event| event["body"]["status"] == 200 && event["body"].get("end").is_none()),
+        "{events:?}"
+    );
+    let refused = world.run(&format!("net.get: {hosts}"), "timeout 60 node chat.js");
+    assert!(!refused.stdout.contains("a1"), "{refused:?}");
+}
+
+/// The bundle is laid over the system's own, so that a program which reads only that need not be told of it.
+#[test]
+fn a_program_that_reads_the_systems_bundle_only_trusts_what_is_inspected() {
+    for backend in ["native", "bwrap"] {
+        let world = World::new().backend(backend);
+        let script = "env -u SSL_CERT_FILE wget --no-config -q -O - https://api.test:{https}/w";
+        let ran = world.run("net.get: {hosts: [api.test]}", script);
+        assert_eq!(ran.stdout, world.fill("GET /w api.test:{https} 0\n"), "{backend} {ran:?}");
+    }
+}

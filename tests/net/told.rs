@@ -257,3 +257,125 @@ s.sendall(b"GET /half HTTP/1.1\r\nHost: api.test:{{http}}\r\n\r\n"); s.shutdown(
         assert_eq!(told["status"], Value::Null, "{told}");
     }
 }
+
+/// Asks again and again on one connection, until the gateway itself answers; `{get}` sends a path and gives a status.
+const UNTIL_REFUSED: &str = r#"
+print(get("/0"), flush=True)
+open("begun", "w").close()
+while not os.path.exists("moved"): time.sleep(0.02)
+for n in range(1, 60):
+    status = get(f"/{n}")
+    if status != 200: break
+    time.sleep(0.1)
+print(status, n)
+"#;
+
+/// The same over HTTP/2, where one connection carries all.
+const UNTIL_REFUSED_TWO: &str = r#"
+const fs = require("fs"), wait = (ms) => new Promise((done) => setTimeout(done, ms));
+const h = require("http2").connect("https://api.test:{https}");
+const get = (path) => new Promise((done, fail) => {
+  const r = h.request({ ":path": path }); let status; r.on("response", (head) => status = head[":status"]);
+  r.on("error", fail); r.on("end", () => done(status)); r.resume(); r.end();
+});
+(async () => {
+  console.log(await get("/0")); fs.writeFileSync("begun", "");
+  while (!fs.existsSync("moved")) await wait(20);
+  let status, n;
+  for (n = 1; n < 60; n++) { status = await get("/" + n); if (status !== 200) break; await wait(100); }
+  console.log(status, n); h.close();
+})();
+"#;
+
+#[test]
+fn nothing_begins_on_an_open_connection_once_the_log_has_failed() {
+    let by_python = |connect: &str| {
+        format!(
+            "import http.client\nc = http.client.{connect}\nc.auto_open = 1\n\
+             def get(path):\n    c.request('GET', path); r = c.getresponse(); r.read(); c.auto_open = 0; return r.status\n{UNTIL_REFUSED}"
+        )
+    };
+    let plain = by_python("HTTPConnection('api.test', {http})");
+    let inspected = by_python("HTTPSConnection('api.test', {https})");
+    for (script, with) in [(plain.as_str(), "python3"), (&inspected, "python3"), (UNTIL_REFUSED_TWO, "node")]
+    {
+        let world = World::new();
+        let head = if with == "node" { "" } else { "import os, time\n" };
+        world.write("ws/script", format!("{head}{}", world.fill(script)));
+        let running = world.start("net.get: {hosts: [api.test]}", "", &format!("{with} script"), &[]);
+        awaited("the first request is answered", || world.path("ws/begun").exists());
+        let log = world.path("home/.local/state/sbx/audit.jsonl");
+        std::fs::rename(&log, world.path("kept.jsonl")).unwrap();
+        std::fs::create_dir(&log).unwrap();
+        world.write("ws/moved", "");
+        let ran = running.finish();
+        let lines: Vec<&str> = ran.stdout.lines().collect();
+        let [first, last] = lines[..] else { panic!("{with} {ran:?}") };
+        let (status, number) = last.split_once(' ').unwrap();
+        assert_eq!((first, status), ("200", "502"), "{with} {ran:?}");
+        let seen: Vec<String> =
+            world.https.take().into_iter().chain(world.http.take()).map(|seen| seen.path).collect();
+        assert!(!seen.contains(&format!("/{number}")), "{with} {number} {seen:?}");
+    }
+}
+
+/// Nor does anything come in by a published port.
+#[test]
+fn nothing_comes_in_once_the_log_has_failed() {
+    let world = World::new();
+    let port = crate::world::free_port("127.0.0.1");
+    let script = format!(
+        "touch begun; python3 -m http.server {port} --bind 127.0.0.1 2>&1 & until [ -e seen ]; do sleep 0.05; done; kill $!"
+    );
+    let running = world.start(
+        "fs.read: {in: /usr/share}",
+        &format!("listen: [{port}]\nlimits: {{wall: 90s}}"),
+        &script,
+        &[],
+    );
+    let answer = || -> std::io::Result<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+        let mut said = String::new();
+        stream.read_to_string(&mut said).map(|_| said)
+    };
+    awaited("the port answers", || answer().is_ok_and(|said| said.contains(" 200 ")));
+    let log = world.path("home/.local/state/sbx/audit.jsonl");
+    std::fs::rename(&log, world.path("kept.jsonl")).unwrap();
+    std::fs::create_dir(&log).unwrap();
+    awaited("nothing comes in any more", || answer().is_err());
+    world.write("ws/seen", "");
+    running.finish();
+}
+
+/// What an agent needs to correct itself: the system call with its error where there was one, and the command to run.
+#[test]
+fn refusals_are_explained_to_machines_with_call_error_and_command() {
+    let world = World::new();
+    let script = "cat /etc/shadow; rm -f origin.pem; mkdir /srv/made; curl -s http://other.test:{http}/x; env -i /usr/bin/id; true";
+    let grants = "net.get: {hosts: [api.test]}\nfs.read: {in: /usr/share}";
+    let ran = world.run_with(grants, "", script, &["--explain", "--json"]);
+    let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let refused = answer["refused"].as_array().unwrap();
+    let about = |text: &str| {
+        let is = |one: &&Value| one["message"].as_str().is_some_and(|message| message.contains(text));
+        refused.iter().find(is).unwrap_or_else(|| panic!("{text} in {answer:#}"))
+    };
+    for (text, calls, errors, command) in [
+        ("fs.read /etc/shadow", &["openat", "open"][..], &[2, 13][..], "'fs.read{in=/etc,paths=[shadow]}'"),
+        ("fs.write /srv/made", &["mkdir", "mkdirat"], &[2, 13, 30], "'fs.write{in=/srv,paths=[made]}'"),
+    ] {
+        let one = about(text);
+        assert!(calls.iter().any(|call| one["call"] == *call), "{one:#}");
+        assert!(errors.iter().any(|error| one["errno"] == *error), "{one:#}");
+        assert_eq!(one["command"], format!("sbx agents grant tester {command}"), "{one:#}");
+        assert_eq!(
+            (&one["is_error"], &one["agent"]),
+            (&Value::from(true), &Value::from("tester")),
+            "{one:#}"
+        );
+    }
+    let host = about("net.get other.test");
+    assert_eq!((&host["call"], &host["errno"]), (&Value::Null, &Value::Null), "{host:#}");
+    assert_eq!(host["command"], "sbx agents grant tester 'net.get{hosts=[other.test]}'", "{host:#}");
+}

@@ -155,6 +155,16 @@ impl Drop for World {
     }
 }
 
+/// What a test with random parts begins with: always the same, and what the clock says. `SBX_TEST_SEED` names one, to
+/// repeat what was told of a failure.
+pub(crate) fn seeds(usual: u64) -> Vec<u64> {
+    if let Some(given) = std::env::var("SBX_TEST_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        return vec![given];
+    }
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    vec![usual, u64::from(now.subsec_nanos()) ^ now.as_secs()]
+}
+
 /// A port of an address of this machine that nobody listens on, and that the system gives to nobody by itself.
 pub(crate) fn free_port(address: &str) -> u16 {
     let first = 10_000 + std::process::id() % 10_000;

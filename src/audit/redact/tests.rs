@@ -28,6 +28,10 @@ fn places() -> Vec<Vec<String>> {
         add(&["tool", "-H", &format!("X-{word}: @ more @")]);
         add(&["tool", "-d", &format!("{{\"{word}\": \"@\", \"b\": 1}}")]);
         add(&["tool", "-d", &format!("{{\"{word}\":\"@\"}}")]);
+        add(&["tool", "-d", &format!("{{\"{word}\": [\"x\", \"@\"]}}")]);
+        add(&["tool", "-d", &format!("{{\"{word}\":{{\"value\":\"@\"}}}}")]);
+        add(&["tool", "-d", &format!("{word}: [x, @]")]);
+        add(&["tool", &format!("{upper}=[x, @]")]);
         add(&["tool", &format!("https://host.example/?a=b&{camel}=@&c=d")]);
         add(&["git", "config", "set", &format!("a.{word}"), "@"]);
         add(&["sh", "-c", &format!("export {upper}='@ @'; tool")]);
@@ -116,4 +120,16 @@ fn keys_of_an_event_are_names_too() {
     let kept =
         json!({ "headers": { "authorization": REDACTED, "accept": "text/html" }, "token": REDACTED, "n": 1 });
     assert_eq!(Value::Object(body), kept);
+}
+
+#[test]
+fn whatever_stands_under_the_name_of_a_secret_is_taken_out() {
+    for value in
+        [json!(482_913), json!(1.5), json!([SECRET]), json!([1, [SECRET]]), json!({ "value": SECRET })]
+    {
+        let body = redact(Event::new("tool", "a", json!({ "arguments": { "otp": value, "n": 7 } }))).body;
+        assert_eq!(body["arguments"], json!({ "otp": REDACTED, "n": 7 }), "{value}");
+    }
+    let plain = json!({ "token": null, "auth": false, "password": [], "cookie": {}, "max_tokens": 100, "token_count": 3 });
+    assert_eq!(Value::Object(redact(Event::new("tool", "a", plain.clone())).body), plain);
 }

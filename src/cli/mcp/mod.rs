@@ -106,7 +106,7 @@ impl Wrap {
         let failed = |error: CliError| (125, error);
         let setting = Setting::from_env().map_err(|error| failed(error.into()))?;
         let log = audit(&setting);
-        let session = self.server.session(&setting).map_err(failed)?;
+        let session = self.server.session(ui, &setting).map_err(failed)?;
         let status = session.run(log.clone(), Arc::new(Remarks(*ui)));
         status.map_err(|error| (error.exit_status(), session_error(error, log.as_ref())))
     }
@@ -114,10 +114,12 @@ impl Wrap {
 
 impl Server {
     /// Everything that is known before the server is started.
-    pub(super) fn session(self, setting: &Setting) -> Result<Session, CliError> {
+    pub(super) fn session(self, ui: &Ui, setting: &Setting) -> Result<Session, CliError> {
         let (backend, accepted) = (self.who.backend(setting)?, self.who.accepted()?);
         let cwd = self.who.directory(setting);
-        let resolved = self.resolved(setting, &cwd)?;
+        // A package may have to be fetched first.
+        let first = self.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+        let resolved = ui.during(&format!("preparing {first} …"), || self.resolved(setting, &cwd))?;
         let named = resolved.package.as_ref().map(|(package, _)| package.clone());
         let program = || {
             let program = self.command.first().map(PathBuf::from).unwrap_or_default();

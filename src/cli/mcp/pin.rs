@@ -28,7 +28,7 @@ impl Pin {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
         let setting = Setting::from_env()?;
         let log = audit(&setting);
-        let session = self.server.session(&setting)?;
+        let session = self.server.session(ui, &setting)?;
         let (rules, _) = session.origin.load().map_err(CliError::new)?;
         let named = rules.pins.as_ref().map(|pinned| pinned.file.clone());
         let file = named.unwrap_or_else(|| setting.facts.cwd.join(FILE));
@@ -38,7 +38,7 @@ impl Pin {
             session.launch(&rules, stdio, &sink).map_err(|error| session_error(error, log.as_ref()))?;
         let streams = child.stdin.take().zip(child.stdout.take());
         let (to, from) = streams.ok_or_else(|| CliError::new("the server has no streams"))?;
-        let seen = inquire(to, from, session.most);
+        let seen = ui.during("asking the server …", || inquire(to, from, session.most));
         child.kill();
         let seen = match seen {
             Ok(seen) => Pins { package: session.resolved.package.clone(), ..seen },

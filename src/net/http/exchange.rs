@@ -142,7 +142,11 @@ impl<S: Duplex> Connection<'_, S> {
             self.service.report.refused("request", &denial);
             return self.refuse(&head, &forbidden(&denial)).await;
         }
-        let underway = Underway::new(&self.service.report, self.meter, &target, (&head.method, &path));
+        let begun = Underway::begin(&self.service.report, self.meter, &target, (&head.method, &path));
+        let underway = match begun {
+            Ok(underway) => underway,
+            Err(refusal) => return self.refuse(&head, &refusal).await,
+        };
         if let Err(next) = self.connect(&head, &path, &target, &underway).await? {
             return Ok(next);
         }

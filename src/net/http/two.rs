@@ -117,7 +117,10 @@ impl Shared {
             self.service.report.refused("request", &denial);
             return refuse(&forbidden(&denial));
         }
-        let exchange = Arc::new(Exchange::new(self, &method, &path));
+        let exchange = match Exchange::begin(self, &method, &path) {
+            Ok(exchange) => Arc::new(exchange),
+            Err(refusal) => return refuse(&refusal),
+        };
         let Some(request) = self.prepared(request, &path, exchange.clone()) else {
             return refuse(&Refusal::malformed(400, "the request cannot be passed on"));
         };
@@ -210,10 +213,10 @@ struct Exchange {
 }
 
 impl Exchange {
-    fn new(shared: &Shared, method: &str, path: &str) -> Self {
+    fn begin(shared: &Shared, method: &str, path: &str) -> Result<Self, Refusal> {
         let (service, target) = (&shared.service, &shared.route.target);
-        let own = Underway::new(&service.report, Box::new(service.meter()), target, (method, path));
-        Self { connection: shared.meter.clone(), own }
+        let own = Underway::begin(&service.report, Box::new(service.meter()), target, (method, path))?;
+        Ok(Self { connection: shared.meter.clone(), own })
     }
 
     fn count(&self, way: Way, frame: &Frame<Bytes>) {

@@ -1,11 +1,13 @@
 //! A request that was let through, told of when it ends.
 //!
 //! Answers for there being one event for each, however it ends: with its answer, without one, or with the launch.
-//! Invariant: nothing is dialled for a request, and nothing of it sent, before this is made.
+//! Invariant: nothing is dialled for a request, and nothing of it sent, before this is made; and none is made where it
+//! could not be told of.
 
+use super::refusal::Refusal;
 use crate::capability::Target;
 use crate::net::relay::Meter;
-use crate::net::report::{Passed, Report};
+use crate::net::report::{Passed, Report, UNKEPT};
 use std::ops::Deref;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
@@ -26,8 +28,17 @@ pub(super) struct Underway<M: Deref<Target = Meter>> {
 }
 
 impl<M: Deref<Target = Meter>> Underway<M> {
-    pub(super) fn new(report: &Report, meter: M, target: &Target, (method, path): (&str, &str)) -> Self {
-        Self {
+    /// Begins a request, or says why none may begin on any connection, new or old.
+    pub(super) fn begin(
+        report: &Report,
+        meter: M,
+        target: &Target,
+        (method, path): (&str, &str),
+    ) -> Result<Self, Refusal> {
+        if report.is_unkept() {
+            return Err(Refusal::unreachable(&format!("{target} cannot be reached: {UNKEPT}")));
+        }
+        Ok(Self {
             report: report.clone(),
             before: meter.passed(),
             meter,
@@ -37,7 +48,7 @@ impl<M: Deref<Target = Meter>> Underway<M> {
             status: AtomicU16::new(0),
             end: OnceLock::new(),
             refused: AtomicBool::new(false),
-        }
+        })
     }
 
     /// The answer begins.

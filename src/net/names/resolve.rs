@@ -25,6 +25,11 @@ impl Found {
         Self { ip, reach: classify(ip) }
     }
 
+    /// What is judged where it cannot be told where a name leads: as if it led inside.
+    pub(crate) fn unknown() -> Self {
+        Self { ip: Ipv4Addr::UNSPECIFIED.into(), reach: Address::Inside }
+    }
+
     /// What to judge: an address that is certainly inside, or none when it is public.
     pub(crate) fn judged(self) -> Option<IpAddr> {
         match self.reach {

@@ -209,19 +209,34 @@ fn bar(html: &mut Html, left: u64, slot: &Slot, most: u64) {
     html.wrapped("<g><title>", &slot.begins, ": ").number(slot.launches).raw(" launches, ");
     html.number(slot.denied).raw(" refusals, ").number(slot.other).raw(" other</title>");
     let mut top = HEIGHT;
-    let parts: [(&'static str, u64); 3] = [
-        ("<rect class=\"bar-denied\" x=\"", slot.denied),
-        ("<rect class=\"bar-launch\" x=\"", slot.launches),
-        ("<rect class=\"bar-other\" x=\"", slot.other),
+    let counts = [slot.denied, slot.launches, slot.other];
+    let opened: [&'static str; 3] = [
+        "<rect class=\"bar-denied\" x=\"",
+        "<rect class=\"bar-launch\" x=\"",
+        "<rect class=\"bar-other\" x=\"",
     ];
-    for (open, count) in parts {
-        // What happened at all is seen.
-        let height = if count == 0 { 0 } else { (count.saturating_mul(HEIGHT) / most).clamp(1, top) };
+    for (open, height) in opened.into_iter().zip(heights(counts, most)) {
         top -= height;
         html.raw(open).number(left).raw("\" y=\"").number(top).raw("\" width=\"").number(BAR);
         html.raw("\" height=\"").number(height).raw("\"/>");
     }
     html.raw("</g>\n");
+}
+
+/// The heights of the parts of a bar, lowest first. What happened at all is seen: each part leaves room for those
+/// above it, so that together they are never higher than the drawing.
+fn heights(counts: [u64; 3], most: u64) -> [u64; 3] {
+    let mut room = HEIGHT;
+    let mut above = counts.iter().filter(|count| **count > 0).count() as u64;
+    counts.map(|count| {
+        if count == 0 {
+            return 0;
+        }
+        above -= 1;
+        let height = (count.saturating_mul(HEIGHT) / most.max(1)).max(1).min(room - above);
+        room -= height;
+        height
+    })
 }
 
 pub(super) fn refusals(html: &mut Html, activity: &Activity) {
@@ -240,4 +255,32 @@ pub(super) fn refusals(html: &mut Html, activity: &Activity) {
         html.raw("</td></tr>\n");
     }
     html.raw("</tbody></table>\n</div>\n</section>\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_of_a_bar_is_seen_and_the_bar_fits() {
+        for (counts, most, drawn) in [
+            ([198, 1, 1], 200, [98, 1, 1]),
+            ([1, 1, 198], 200, [1, 1, 98]),
+            ([1, 0, 0], 1, [100, 0, 0]),
+            ([0, 0, 1], 100_000, [0, 0, 1]),
+            ([1, 1, 1], u64::MAX, [1, 1, 1]),
+            ([u64::MAX, 0, 1], u64::MAX, [1, 0, 1]),
+        ] {
+            assert_eq!(heights(counts, most), drawn, "{counts:?} of {most}");
+        }
+        for (denied, launches, other) in (0..300).flat_map(|a| (0..8).map(move |b| (a, b, 7 - b))) {
+            let counts = [denied, launches, other];
+            let heights = heights(counts, denied + 7);
+            assert!(heights.iter().sum::<u64>() <= HEIGHT, "{counts:?}");
+            assert!(
+                counts.iter().zip(heights).all(|(count, height)| (*count > 0) == (height > 0)),
+                "{counts:?}"
+            );
+        }
+    }
 }

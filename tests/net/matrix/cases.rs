@@ -74,7 +74,7 @@ pub(super) const CASES: [Case; 27] = [
     own_resolver("dig", "dig +short +tries=1 +time=3 api.test | grep -q '^198[.]18[.]' && echo matrix-ok"),
     case("getent-hosts", "getent hosts api.test | grep -q '^198[.]18[.]' && echo matrix-ok"),
     case("getent-ahosts", "getent ahosts api.test | grep -q '^198[.]18[.]' && echo matrix-ok"),
-    case("wget", "wget --no-config --ca-certificate=$SSL_CERT_FILE -q -O - https://api.test:{tls}/word"),
+    case("wget", "wget --no-config {trust} -q -O - https://api.test:{tls}/word"),
     case(
         "perl",
         "perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(\"api.test:{plain}\"); \
