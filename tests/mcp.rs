@@ -26,5 +26,7 @@ mod rust_client;
 mod server;
 #[path = "mcp/stream.rs"]
 mod stream;
+#[path = "mcp/stuck.rs"]
+mod stuck;
 #[expect(dead_code, reason = "other test programs use the rest")]
 mod support;

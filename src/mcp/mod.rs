@@ -5,6 +5,7 @@
 //! Invariant: nothing that comes over the protocol can change what is allowed.
 
 mod arguments;
+mod aside;
 mod attaching;
 mod call;
 mod ferry;
@@ -20,10 +21,12 @@ mod results;
 mod rules;
 pub mod serve;
 mod session;
+mod stderr;
 mod watch;
 mod wrap;
 
 pub(crate) use arguments::Caller;
+pub use aside::Aside;
 pub(crate) use call::action;
 pub use gate::{Gate, Passage, Teller};
 pub use inquiry::{InquiryError, inquire};

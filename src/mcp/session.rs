@@ -3,24 +3,26 @@
 //! Answers for the order of things: rules, requirements, pins, the decision, the launch, the streams, the end.
 //! Invariant: a server is started only by a permit, and everything it does is recorded under its name.
 
+use super::aside::Aside;
 use super::attaching::Attaching;
 use super::gate::{Gate, Teller};
 use super::resolve::Resolved;
-use super::rules::{Origin, Rules};
+use super::rules::{Origin, Rules, chain};
+use super::stderr::pass_on;
 use super::watch::Watch;
-use super::wrap::{Out, WrapError, carry, farewell};
+use super::wrap::{Out, PARTING, WrapError, carry, farewell};
 use crate::audit::{Event, Sink};
 use crate::capability::Capability;
 use crate::decide::{Decision, Denial, DenialCode, Permit, Request, decide};
 use crate::plan::Invocation;
 use crate::policy::Policy;
 use crate::profile::mcp_state;
-use crate::run::{Live, RunError, Started, denied, exit_status, outcome_json, start};
+use crate::run::{Live, RunError, Started, denied, end_events, exit_status, start};
 use crate::tool::unmet;
 use sbx_platform::path::resolve;
 use sbx_platform::report::{Act, Verb};
 use sbx_platform::{Backend, End, Outcome, Pipe, Signals};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -90,7 +92,14 @@ impl Session {
     ///
     /// # Errors
     /// When nothing was run.
-    pub fn run(&self, log: Arc<dyn Sink>, teller: Arc<dyn Teller>) -> Result<u8, SessionError> {
+    pub fn run(
+        &self,
+        log: Arc<dyn Sink>,
+        teller: Arc<dyn Teller>,
+        aside: &Aside,
+    ) -> Result<u8, SessionError> {
+        // Before any thread is started, so that the signals come to us and to nobody else; a remark starts one.
+        let signals = Signals::collect().map_err(WrapError::from)?;
         let (rules, watch) = Watch::load(self.origin.clone()).map_err(SessionError::Rules)?;
         self.check(&rules)?;
         teller.tell(&rules.allowlist.summary());
@@ -99,13 +108,11 @@ impl Session {
         }
         self.state_hint(&rules).into_iter().for_each(|hint| teller.tell(&hint));
         let agent = rules.policy.agent().to_owned();
-        // Before any thread is started, so that the signals come to us and to nobody else.
-        let signals = Signals::collect().map_err(WrapError::from)?;
         let out = Out::to_client().map_err(WrapError::from)?;
         let attaching = Arc::new(Attaching::new(Arc::clone(&log)));
         let told_of: Arc<dyn Sink> = attaching.clone();
-        let Started { mut child, network, .. } =
-            self.launch(&rules, [Pipe::New, Pipe::New, Pipe::Inherit], &told_of)?;
+        let Started { mut child, network, id, .. } = self.launch(&rules, [Pipe::New; 3], &told_of)?;
+        let stderr = child.stderr.take().map(|from| pass_on(from, aside.clone(), Arc::clone(&teller)));
         if let Some(told) = child.told() {
             let (policy, log) = (rules.policy.clone(), told_of);
             std::thread::spawn(move || told.for_each(|act| note_refused(&policy, &act, log.as_ref())));
@@ -123,15 +130,29 @@ impl Session {
             }
             Err(error) => error.to_string(),
         };
-        farewell(&gate, &out, &why);
-        drop(network);
+        // What happened is kept before anybody is told of it who may not listen.
         gate.settle();
+        let outcome = ended.as_ref().map(|carried| &carried.outcome);
+        self.record_end(&agent, &id, outcome.map_err(|error| chain(error)), log.as_ref());
+        drop(network);
+        farewell(&gate, &out, &why);
+        if let Some(all_said) = stderr {
+            let _ = all_said.recv_timeout(PARTING);
+        }
         let outcome = ended?.outcome;
         if !matches!(outcome.end, End::Exited(0)) {
             teller.tell(&why);
         }
-        let _ = log.record(Event::new("end", agent, self.end_event(&outcome)));
         Ok(exit_status(&outcome.end))
+    }
+
+    /// Records how a launched server ended, or why that is not known.
+    pub fn record_end(&self, agent: &str, id: &str, ended: Result<&Outcome, String>, log: &dyn Sink) {
+        for mut event in end_events(agent, id, ended) {
+            event.body.insert("server".to_owned(), json!(self.origin.server));
+            // What has run has run, whether or not that can be told.
+            let _ = log.record(event);
+        }
     }
 
     /// Starts the server behind its fence.
@@ -229,17 +250,6 @@ impl Session {
             }
         };
         Some(format!("{what} cannot be kept in the server's own package: {advice}"))
-    }
-
-    fn end_event(&self, outcome: &Outcome) -> Value {
-        let mut body = outcome_json(outcome);
-        body["server"] = json!(self.origin.server);
-        let refused = outcome
-            .acts
-            .iter()
-            .filter(|act| act.is_refused() && matches!(act.verb, Verb::Write | Verb::Remove));
-        body["refused"] = refused.map(|act| json!({ "path": act.path.to_string_lossy() })).collect();
-        body
     }
 }
 

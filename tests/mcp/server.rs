@@ -48,6 +48,7 @@ for line in sys.stdin:
         if name == "exit": sys.stderr.write("leaving\n"); sys.stderr.flush(); os._exit(a["code"])
         if name == "look": text = json.dumps({"env": sorted(os.environ), "etc": os.path.exists(a.get("path", "/root"))})
         if name == "spawn": subprocess.Popen(["/bin/sh", "-c", "trap '' TERM INT HUP; while :; do sleep 1; done"], stdin=subprocess.DEVNULL)
+        if a.get("stderr"): sys.stderr.write(("z" * 99 + "\n") * (a["stderr"] // 100)); sys.stderr.flush()
         if name == "echo" and a.get("noise"): sys.stdout.write("a banner\n"); sys.stdout.flush()
         if a.get("write"):
             try: open(a["write"], "w").close()

@@ -19,13 +19,13 @@ fn error(answer: &Value) -> String {
 }
 
 /// Processes whose command line holds a word.
-fn alive(word: &str) -> usize {
+pub(crate) fn alive(word: &str) -> usize {
     let processes = std::fs::read_dir("/proc").expect("a process list").flatten();
     let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     lines.filter(|line| String::from_utf8_lossy(line).contains(word)).count()
 }
 
-fn signal(talk: &Talk, name: &str) {
+pub(crate) fn signal(talk: &Talk, name: &str) {
     let done = Command::new("kill").args([name, &talk.id().to_string()]).status().expect("kill runs");
     assert!(done.success());
 }

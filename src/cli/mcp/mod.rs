@@ -2,15 +2,17 @@
 
 mod install;
 mod pin;
+mod remarks;
 mod serve;
 
 use super::fence::{Who, explain};
 use super::{CliError, Exit, Ui};
 use crate::audit::Sink;
-use crate::mcp::{Origin, ResolveError, Resolved, Session, SessionError, Teller, World, decline, resolve};
+use crate::mcp::{Origin, ResolveError, Resolved, Session, SessionError, World, resolve};
 use crate::plan::search_path;
 use crate::run::{Live, OwnPrograms, RunError, Setting, audit, denied};
 use clap::{Args, Subcommand};
+use remarks::Remarks;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,34 +82,26 @@ pub(super) struct Wrap {
     server: Server,
 }
 
-/// Remarks of the gate, on stderr, where clients look for a server's log.
-#[derive(Debug)]
-pub(super) struct Remarks(pub(super) Ui);
-
-impl Teller for Remarks {
-    fn tell(&self, line: &str) {
-        self.0.remark(format!("sbx: {line}"));
-    }
-}
-
 impl Wrap {
     fn run(self, ui: &Ui) -> Exit {
-        match self.attempt(ui) {
-            Ok(status) => Exit::Status(status),
+        let remarks = Arc::new(Remarks::new(*ui));
+        let status = match self.attempt(&remarks) {
+            Ok(status) => status,
             Err((status, error)) => {
-                ui.remark(error.to_string());
-                decline(&error.to_string());
-                Exit::Status(status)
+                remarks.declined(&error);
+                status
             }
-        }
+        };
+        remarks.finish();
+        Exit::Status(status)
     }
 
-    fn attempt(self, ui: &Ui) -> Result<u8, (u8, CliError)> {
+    fn attempt(self, remarks: &Arc<Remarks>) -> Result<u8, (u8, CliError)> {
         let failed = |error: CliError| (125, error);
         let setting = Setting::from_env().map_err(|error| failed(error.into()))?;
         let log = audit(&setting);
         let session = self.server.session(&setting).map_err(failed)?;
-        let status = session.run(log.clone(), Arc::new(Remarks(*ui)));
+        let status = session.run(log.clone(), remarks.clone(), remarks.aside());
         status.map_err(|error| (error.exit_status(), session_error(error, log.as_ref())))
     }
 }

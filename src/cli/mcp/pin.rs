@@ -34,25 +34,29 @@ impl Pin {
         let file = named.unwrap_or_else(|| setting.facts.cwd.join(FILE));
         let stdio = [Pipe::New, Pipe::New, Pipe::Inherit];
         let sink: Arc<dyn Sink> = log.clone();
-        let Started { mut child, network, .. } =
+        let Started { mut child, network, id, .. } =
             session.launch(&rules, stdio, &sink).map_err(|error| session_error(error, log.as_ref()))?;
         let streams = child.stdin.take().zip(child.stdout.take());
-        let (to, from) = streams.ok_or_else(|| CliError::new("the server has no streams"))?;
-        let seen = inquire(to, from, session.most);
+        let seen = streams.map(|(to, from)| inquire(to, from, session.most));
         child.kill();
-        let seen = match seen {
-            Ok(seen) => Pins { package: session.resolved.package.clone(), ..seen },
-            Err(error) => {
-                let cli = CliError::from_error(&error);
-                return Err(match child.wait() {
-                    Ok(outcome) => {
-                        cli.hint(format!("it ended with status {}", crate::run::exit_status(&outcome.end)))
-                    }
-                    Err(_) => cli,
-                });
+        let ended = child.wait();
+        session.record_end(
+            rules.policy.agent(),
+            &id,
+            ended.as_ref().map_err(ToString::to_string),
+            log.as_ref(),
+        );
+        drop(network);
+        let seen = seen.ok_or_else(|| CliError::new("the server has no streams"))?.map_err(|error| {
+            let cli = CliError::from_error(&error);
+            match ended {
+                Ok(outcome) => {
+                    cli.hint(format!("it ended with status {}", crate::run::exit_status(&outcome.end)))
+                }
+                Err(_) => cli,
             }
-        };
-        drop((child, network));
+        })?;
+        let seen = Pins { package: session.resolved.package.clone(), ..seen };
         report(ui, &session, &file, &seen, self.check)
     }
 }
