@@ -12,6 +12,8 @@ mod adversary;
 mod differential;
 #[path = "mcp/gate.rs"]
 mod gate;
+#[path = "mcp/matrix.rs"]
+mod matrix;
 #[path = "mcp/packages.rs"]
 mod packages;
 #[path = "mcp/peers.rs"]

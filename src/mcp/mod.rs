@@ -32,7 +32,7 @@ pub(crate) use call::action;
 pub use gate::{Gate, Passage, Teller};
 pub use inquiry::{InquiryError, inquire};
 pub use pins::{LockError, LockFile, Pins, keep as keep_pins, pinned_part};
-pub use resolve::{ResolveError, Resolved, World, resolve};
+pub use resolve::{ResolveError, Resolved, World, recognise, resolve};
 pub use results::denial_result;
 pub(crate) use rules::chain;
 pub use rules::{Origin, Pinned, Rules};

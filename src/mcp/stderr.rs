@@ -33,7 +33,8 @@ fn relay(mut from: impl Read, aside: &Aside, teller: &dyn Teller) {
     let mut piece = vec![0; PIECE];
     let note = |bytes: u64| {
         if bytes > 0 {
-            teller.tell(&format!("{bytes} bytes of the server's stderr were left out, for there was too much"));
+            teller
+                .tell(&format!("{bytes} bytes of the server's stderr were left out, for there was too much"));
         }
     };
     loop {

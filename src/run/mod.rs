@@ -20,7 +20,7 @@ mod why;
 
 pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
 pub use cancel::Cancel;
-pub use explain::{Refusal, is_traced, refused};
+pub use explain::{Refusal, denial_of, is_traced, refused};
 pub use launch::{
     Ran, RunError, Started, end_events, exit_status, outcome_json, record_end, run, run_on, run_until, start,
     start_helper,

@@ -60,7 +60,10 @@ fn a_client_that_leaves_a_hung_server_leaves_nothing_behind() {
             // The client itself has the name among its words.
             let begun = Instant::now();
             while alive(&name) > 1 {
-                assert!(begun.elapsed() < Duration::from_secs(8), "the server outlives its client's last words");
+                assert!(
+                    begun.elapsed() < Duration::from_secs(8),
+                    "the server outlives its client's last words"
+                );
                 std::thread::sleep(Duration::from_millis(20));
             }
             client.kill().unwrap();
@@ -92,7 +95,8 @@ fn unread(env: &TestEnv, args: &[&str]) -> (Talk, PipeReader) {
 #[test]
 fn a_client_that_does_not_read_remarks_is_served_all_the_same() {
     let env = world(ALL);
-    let (mut talk, mut errors) = unread(&env, &["mcp", "wrap", "--agent", "tester", "--", "python3", "server.py"]);
+    let (mut talk, mut errors) =
+        unread(&env, &["mcp", "wrap", "--agent", "tester", "--", "python3", "server.py"]);
     talk.hello();
     for _ in 0..50 {
         let answer = talk.call("echo", json!({ "noise": true, "stderr": 20_000 }));
@@ -134,7 +138,9 @@ fn a_client_that_reads_nothing_keeps_nobody_from_ending() {
     let mut talk = Talk::of(child);
     for id in 1..4 {
         let params = json!({ "name": "big", "arguments": { "bytes": 8 << 20 } });
-        talk.send(&json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string());
+        talk.send(
+            &json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params }).to_string(),
+        );
     }
     let begun = Instant::now();
     while kinds(&env, "mcp").iter().filter(|event| event["body"]["decision"] == "allow").count() < 2 {

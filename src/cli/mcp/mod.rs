@@ -8,7 +8,7 @@ mod serve;
 use super::fence::{Who, explain};
 use super::{CliError, Exit, Ui};
 use crate::audit::Sink;
-use crate::mcp::{Origin, ResolveError, Resolved, Session, SessionError, World, resolve};
+use crate::mcp::{Origin, ResolveError, Resolved, Session, SessionError, World, recognise, resolve};
 use crate::plan::search_path;
 use crate::run::{Live, OwnPrograms, RunError, Setting, audit, denied};
 use clap::{Args, Subcommand};
@@ -78,6 +78,9 @@ pub(super) struct Server {
 /// What to wrap.
 #[derive(Debug, Args)]
 pub(super) struct Wrap {
+    /// Follow the server, and tell what it was not shown or may not run with the calls it was for. Slows it down.
+    #[arg(long)]
+    explain: bool,
     #[command(flatten)]
     server: Server,
 }
@@ -101,6 +104,7 @@ impl Wrap {
         let setting = Setting::from_env().map_err(|error| failed(error.into()))?;
         let log = audit(&setting);
         let session = self.server.session(&setting).map_err(failed)?;
+        let session = Session { explain: self.explain, ..session };
         let status = session.run(log.clone(), remarks.clone(), remarks.aside());
         status.map_err(|error| (error.exit_status(), session_error(error, log.as_ref())))
     }
@@ -112,7 +116,7 @@ impl Server {
         let (backend, accepted) = (self.who.backend(setting)?, self.who.accepted()?);
         let cwd = self.who.directory(setting);
         let resolved = self.resolved(setting, &cwd)?;
-        let named = resolved.package.as_ref().map(|(package, _)| package.clone());
+        let named = resolved.package_name().map(str::to_owned);
         let program = || {
             let program = self.command.first().map(PathBuf::from).unwrap_or_default();
             program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
@@ -136,13 +140,11 @@ impl Server {
             backend,
             accepted,
             most: self.max_message.max(4096),
+            explain: false,
         })
     }
 
     fn resolved(&self, setting: &Setting, cwd: &std::path::Path) -> Result<Resolved, CliError> {
-        if self.no_resolve {
-            return Ok(Resolved::default());
-        }
         let agent = setting.agent(&self.who.agent)?;
         let own = OwnPrograms::of(&agent.policy, cwd).map_err(|error| CliError::from_error(&error))?;
         let world = World {
@@ -153,6 +155,9 @@ impl Server {
             own,
             refresh: self.refresh,
         };
+        if self.no_resolve {
+            return Ok(recognise(&self.command, &world));
+        }
         resolve(&self.command, &world).map_err(|error| {
             let cli = CliError::from_error(&error);
             match error {

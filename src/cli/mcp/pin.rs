@@ -91,8 +91,8 @@ fn tell(ui: &Ui, file: &Path, server: &str, changes: &[Value], check: bool) -> R
             ui.answer(format!("           {}", difference.as_str().unwrap_or_default()))?;
         }
     }
-    let tools =
-        changes.iter().filter(|change| change["change"] != "gone" && change["name"] != INSTRUCTIONS).count();
+    let is_tool = |change: &&Value| change["name"] != INSTRUCTIONS && change["name"] != PACKAGE;
+    let tools = changes.iter().filter(is_tool).filter(|change| change["change"] != "gone").count();
     let done = if check { "compared with" } else { "pinned in" };
     ui.remark(format!("{server}: {tools} tools {done} {}", file.display()));
     Ok(())
@@ -118,11 +118,18 @@ fn known(file: &Path, server: &str) -> Result<Option<Pins>, CliError> {
 
 /// How what a server tells of itself is called among its tools.
 const INSTRUCTIONS: &str = "(instructions)";
+/// How its package is.
+const PACKAGE: &str = "(package)";
 
 fn changes(before: Option<&Pins>, seen: &Pins) -> Vec<Value> {
     let none = Pins::default();
     let before = before.unwrap_or(&none);
     let mut changes = Vec::new();
+    if let Some(pinned) = before.other_package(seen.package.as_ref()) {
+        let shown = |(name, version): &(String, String)| format!("{name} {version}");
+        let is = seen.package.as_ref().map_or("no package".to_owned(), shown);
+        changes.push(json!({ "name": PACKAGE, "change": "changed", "differences": [format!("{} became {is}", shown(pinned))] }));
+    }
     if before.instructions != seen.instructions {
         let was = before.instructions.as_deref().unwrap_or("nothing");
         let is = seen.instructions.as_deref().unwrap_or("nothing");
