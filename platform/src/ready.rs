@@ -145,7 +145,9 @@ mod tests {
 
     #[test]
     fn that_the_other_end_is_gone_is_told_though_there_is_more_to_read() {
-        let left = |end| ready([Wanted::Left(end)], Duration::ZERO).unwrap()[0];
+        fn left(end: BorrowedFd<'_>) -> bool {
+            ready([Wanted::Left(end)], Duration::ZERO).unwrap()[0]
+        }
         let (from, mut to) = std::io::pipe().unwrap();
         to.write_all(b"said").unwrap();
         assert!(!left(from.as_fd()) && !left(to.as_fd()));
