@@ -22,6 +22,8 @@ mod explain;
 mod files;
 #[path = "cli/hook.rs"]
 mod hook;
+#[path = "cli/install.rs"]
+mod install;
 #[path = "cli/manual.rs"]
 mod manual;
 #[path = "cli/mcp.rs"]

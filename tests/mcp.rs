@@ -12,6 +12,8 @@ mod adversary;
 mod differential;
 #[path = "mcp/gate.rs"]
 mod gate;
+#[path = "mcp/matrix.rs"]
+mod matrix;
 #[path = "mcp/packages.rs"]
 mod packages;
 #[path = "mcp/peers.rs"]
@@ -26,5 +28,7 @@ mod rust_client;
 mod server;
 #[path = "mcp/stream.rs"]
 mod stream;
+#[path = "mcp/stuck.rs"]
+mod stuck;
 #[expect(dead_code, reason = "other test programs use the rest")]
 mod support;

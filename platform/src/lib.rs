@@ -27,6 +27,7 @@ pub mod door;
 pub mod elf;
 pub mod error;
 pub mod fold;
+pub mod group;
 pub mod handed;
 #[cfg(target_os = "linux")]
 pub mod heap;

@@ -17,6 +17,8 @@ pub enum Wanted<'f> {
     Read(BorrowedFd<'f>),
     /// That something can be written, or that nobody reads it any more.
     Write(BorrowedFd<'f>),
+    /// That nobody is at the other end any more, whatever is still there to be read.
+    Left(BorrowedFd<'f>),
     /// Nothing.
     Nothing,
 }
@@ -26,6 +28,8 @@ impl Wanted<'_> {
         let (fd, events) = match self {
             Self::Read(fd) => (fd.as_raw_fd(), libc::POLLIN),
             Self::Write(fd) => (fd.as_raw_fd(), libc::POLLOUT),
+            // That is told whether or not it was asked for.
+            Self::Left(fd) => (fd.as_raw_fd(), 0),
             Self::Nothing => (-1, 0),
         };
         libc::pollfd { fd, events, revents: 0 }
@@ -137,6 +141,26 @@ mod tests {
         assert_eq!(ask(&from, &to), [false, true, false]);
         drop(from);
         assert_eq!(ready([Wanted::Write(to.as_fd())], Duration::ZERO).unwrap(), [true], "nobody reads it");
+    }
+
+    #[test]
+    fn that_the_other_end_is_gone_is_told_though_there_is_more_to_read() {
+        fn left(end: BorrowedFd<'_>) -> bool {
+            ready([Wanted::Left(end)], Duration::ZERO).unwrap()[0]
+        }
+        let (from, mut to) = std::io::pipe().unwrap();
+        to.write_all(b"said").unwrap();
+        assert!(!left(from.as_fd()) && !left(to.as_fd()));
+        drop(to);
+        assert!(left(from.as_fd()), "nobody writes it any more");
+        let (from, to) = std::io::pipe().unwrap();
+        drop(from);
+        assert!(left(to.as_fd()), "nobody reads it any more");
+        let (mut here, there) = std::os::unix::net::UnixStream::pair().unwrap();
+        here.write_all(b"said").unwrap();
+        assert!(!left(there.as_fd()));
+        drop(here);
+        assert!(left(there.as_fd()));
     }
 
     #[test]

@@ -31,15 +31,20 @@ impl Rate {
 
     /// Whether one more is told now; if so, how many were left out before it.
     pub fn admit(&mut self) -> Option<u64> {
+        self.admit_of(1)
+    }
+
+    /// Whether so many more are told now, all of them; if so, how many were left out before them.
+    pub fn admit_of(&mut self, number: u32) -> Option<u64> {
         let now = Instant::now();
         let gained = now.duration_since(self.since).as_secs_f64() * self.a_second;
         self.left = (self.left + gained).min(self.at_once);
         self.since = now;
-        if self.left < 1.0 {
-            self.left_out += 1;
+        if self.left < f64::from(number) {
+            self.left_out += u64::from(number);
             return None;
         }
-        self.left -= 1.0;
+        self.left -= f64::from(number);
         Some(std::mem::take(&mut self.left_out))
     }
 }
@@ -54,5 +59,7 @@ mod tests {
         assert_eq!((rate.admit(), rate.admit(), rate.admit(), rate.admit()), (Some(0), Some(0), None, None));
         rate.left = 1.0;
         assert_eq!(rate.admit(), Some(2));
+        rate.left = 2.0;
+        assert_eq!((rate.admit_of(3), rate.admit_of(2)), (None, Some(3)));
     }
 }

@@ -95,7 +95,13 @@ impl Ui {
     /// Says something about the answer.
     pub fn remark(&self, text: impl AsRef<str>) {
         // Nobody is left to tell when stderr is closed.
-        let _ = writeln!(io::stderr().lock(), "{}", self.visible(text.as_ref().trim_end()));
+        let _ = io::stderr().lock().write_all(self.remark_line(text.as_ref()).as_bytes());
+    }
+
+    /// What [`Ui::remark`] prints, for those who must not wait until it is.
+    #[must_use]
+    pub fn remark_line(&self, text: &str) -> String {
+        format!("{}\n", self.visible(text.trim_end()))
     }
 
     /// Says what is being done, on a terminal only; empty text takes it back.

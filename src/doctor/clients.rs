@@ -5,6 +5,7 @@
 use super::finding::{Finding, Level};
 use super::tools::is_there;
 use crate::run::Setting;
+use crate::text::option_value;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -146,7 +147,7 @@ fn program(entry: &Registered, closes: bool) -> Option<Finding> {
 
 /// Whether there is an agent of the name that is written there.
 fn agent(setting: &Setting, entry: &Registered) -> Option<Finding> {
-    let error = match named(entry, "--agent").or_else(|| named(entry, "-a")) {
+    let error = match named(entry, "agent", Some('a')) {
         Some(name) => setting.agent(name).err()?.to_string(),
         None => "it names no agent".to_owned(),
     };
@@ -173,10 +174,10 @@ fn unpinned(setting: &Setting, entry: &Registered) -> Option<Finding> {
         .iter()
         .find(|word| !word.starts_with('-') && !matches!(word.as_str(), "exec" | "tool" | "run"))?;
     let versioned = package.trim_start_matches('@').contains(['@', '=']) && !package.ends_with("@latest");
-    let record = named(entry, "--agent").and_then(|name| setting.agent(name).ok());
+    let record = named(entry, "agent", Some('a')).and_then(|name| setting.agent(name).ok());
     let pins = record
         .is_some_and(|agent| agent.policy.sections().mcp.as_ref().is_some_and(|mcp| mcp.pins.is_some()));
-    if !fetched || versioned || pins || named(entry, "--pins").is_some() {
+    if !fetched || versioned || pins || named(entry, "pins", None).is_some() {
         return None;
     }
     let message = format!(
@@ -188,7 +189,32 @@ fn unpinned(setting: &Setting, entry: &Registered) -> Option<Finding> {
 }
 
 /// The value of an option, before the command that is wrapped.
-fn named<'e>(entry: &'e Registered, option: &str) -> Option<&'e str> {
-    let own = entry.words.iter().take_while(|word| *word != "--");
-    own.skip_while(|word| *word != option).nth(1).map(String::as_str)
+fn named<'e>(entry: &'e Registered, long: &str, letter: Option<char>) -> Option<&'e str> {
+    let words: Vec<&str> = entry.words.iter().map(String::as_str).collect();
+    option_value(&words, long, letter).map(|at| &words[at.word][at.from..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_is_read_however_it_is_written() {
+        let entry = |words: &[&str]| Registered {
+            client: "cursor",
+            file: PathBuf::new(),
+            what: What::Server { name: "fs".into(), whose: Whose::User },
+            program: "sbx".into(),
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+        };
+        for words in
+            [&["--agent", "old", "--pins=p"][..], &["--agent=old", "--pins", "p"], &["-aold", "--pins=p"]]
+        {
+            let entry = entry(words);
+            assert_eq!(
+                (named(&entry, "agent", Some('a')), named(&entry, "pins", None)),
+                (Some("old"), Some("p"))
+            );
+        }
+    }
 }

@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 
 /// How long it is looked for the next line before going to sleep.
 const BRISK: Duration = Duration::from_micros(50);
+/// How long what a client said last may wait to be taken once it has left; clients wait two seconds for the end.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Pieces that are written before the other side has its turn.
 const PIECES: usize = 64;
 
@@ -56,6 +58,8 @@ pub(super) struct Ferry<'a> {
     inward: Option<Load>,
     inward_sent: usize,
     out: &'a Out,
+    /// The way to the client, to see whether somebody is at its end.
+    listener: File,
     /// The way to the client while something is on it: nobody else writes in the middle of a line.
     held: Option<MutexGuard<'a, File>>,
     outward: VecDeque<Load>,
@@ -64,6 +68,8 @@ pub(super) struct Ferry<'a> {
     all_said: &'a AtomicBool,
     server_silent: bool,
     client_there: bool,
+    /// Since when nobody adds to what the client said, and none of it was taken.
+    left: Option<Instant>,
 }
 
 impl<'a> Ferry<'a> {
@@ -92,12 +98,14 @@ impl<'a> Ferry<'a> {
             inward: None,
             inward_sent: 0,
             out,
+            listener: File::from(io::stdout().as_fd().try_clone_to_owned()?),
             held: None,
             outward: VecDeque::new(),
             outward_sent: 0,
             all_said,
             server_silent: false,
             client_there: true,
+            left: None,
         })
     }
 
@@ -118,6 +126,7 @@ impl<'a> Ferry<'a> {
             if now >= again {
                 self.outward.extend(meanwhile().into_iter().map(Load::Text));
                 self.push_outward();
+                self.wait_for_last_words(now);
                 again = now + pause;
             }
             let patience =
@@ -133,8 +142,15 @@ impl<'a> Ferry<'a> {
 
     /// Waits until something can be done, and does it; whether somebody said something.
     fn step(&mut self, patience: Duration) -> io::Result<bool> {
-        let [client, server, ..] = ready(self.wanted(), patience)?;
-        if client && self.client.fill().is_err_and(|error| !is_later(&error)) {
+        let [client, server, _, listener] = ready(self.wanted(), patience)?;
+        let reads = self.reads_client();
+        if client && !reads {
+            self.left = Some(Instant::now());
+        }
+        if listener && self.outward.is_empty() {
+            self.nobody_listens();
+        }
+        if client && reads && self.client.fill().is_err_and(|error| !is_later(&error)) {
             self.client_is_done();
         }
         if server && self.server.fill().is_err_and(|error| !is_later(&error)) {
@@ -162,18 +178,26 @@ impl<'a> Ferry<'a> {
 
     /// What is worth waking up for.
     fn wanted(&self) -> [Wanted<'_>; 4] {
-        let read = |from: &'_ LineReader<File>, takes| takes && !from.is_over();
         let pick = |wanted, so| if so { wanted } else { Wanted::Nothing };
-        let client_reads = read(&self.client, self.takes_inward() && !self.is_all_said());
-        let server_reads = read(&self.server, self.takes_outward() && !self.server_silent);
+        let server_reads = self.takes_outward() && !self.server_silent && !self.server.is_over();
         let to_server = self.to_server.as_ref().filter(|_| self.inward.is_some());
         let to_client = self.held.as_ref().filter(|_| !self.outward.is_empty());
+        // A client may leave while nothing is read from it or written to it.
+        let client = self.client.source().as_fd();
+        let there = self.left.is_none() && !self.client.is_over() && !self.is_all_said();
+        let client_left = pick(Wanted::Left(client), there);
+        let listener_left = pick(Wanted::Left(self.listener.as_fd()), self.client_there);
         [
-            pick(Wanted::Read(self.client.source().as_fd()), client_reads),
+            if self.reads_client() { Wanted::Read(client) } else { client_left },
             pick(Wanted::Read(self.server.source().as_fd()), server_reads),
             to_server.map_or(Wanted::Nothing, |to| Wanted::Write(to.as_fd())),
-            to_client.map_or(Wanted::Nothing, |to| Wanted::Write(to.as_fd())),
+            to_client.map_or(listener_left, |to| Wanted::Write(to.as_fd())),
         ]
+    }
+
+    /// Whether more of what the client says is read now.
+    fn reads_client(&self) -> bool {
+        self.takes_inward() && !self.is_all_said() && !self.client.is_over()
     }
 
     fn is_all_said(&self) -> bool {
@@ -198,6 +222,7 @@ impl<'a> Ferry<'a> {
             Some(Line::Unfinished(rest)) => self.gate.refuse_from_client(&Fault::Unfinished, rest),
             None => return false,
         };
+        self.left = None;
         match passage {
             Passage::AsIs => self.inward = Some(Load::AsIs),
             Passage::Instead(line) => self.inward = Some(Load::Text(line)),
@@ -230,12 +255,16 @@ impl<'a> Ferry<'a> {
     /// is not lost on the gate.
     fn push_inward(&mut self) {
         let Some(load) = &self.inward else { return };
+        let before = self.inward_sent;
         let pushed = match &mut self.to_server {
             Some(to) => push(load.bytes(&self.client), &mut self.inward_sent, |rest| to.write(rest)),
             None => Ok(true),
         };
         if pushed.is_err() {
             self.to_server = None;
+        }
+        if self.inward_sent > before {
+            self.left = None;
         }
         if pushed.unwrap_or(true) {
             (self.inward, self.inward_sent) = (None, 0);
@@ -254,14 +283,27 @@ impl<'a> Ferry<'a> {
                 false => Ok(true),
             };
             if pushed.is_err() {
-                self.client_there = false;
-                let _ = self.tell.send(Heard::ClientGone);
+                self.nobody_listens();
             }
             if !pushed.unwrap_or(true) {
                 return;
             }
             (self.held, self.outward_sent) = (None, 0);
             self.outward.pop_front();
+        }
+    }
+
+    fn nobody_listens(&mut self) {
+        if std::mem::replace(&mut self.client_there, false) {
+            let _ = self.tell.send(Heard::ClientGone);
+        }
+    }
+
+    /// A client that has left is not kept waiting by a server that does not take its last words.
+    fn wait_for_last_words(&mut self, now: Instant) {
+        if self.left.is_some_and(|left| now.saturating_duration_since(left) >= LAST_WORDS) {
+            self.left = None;
+            let _ = self.tell.send(Heard::ClientGone);
         }
     }
 

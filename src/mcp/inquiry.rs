@@ -3,12 +3,15 @@
 //! Answers for the handshake and for every page. It leaves what is done with the answers to others.
 //! Invariant: waits are bounded, and so is the number of pages.
 
+use super::definitions::MOST_BYTES;
 use super::pins::{Pins, pinned_part};
 use super::protocol::{Id, Json, Kind, Line, LineReader, Message, VERSION_KEY, line_of};
+use super::wrap::write_until;
+use sbx_platform::ready::never_wait;
 use serde_json::{Value, json};
 use std::fs::File;
-use std::io::Write;
-use std::sync::mpsc::{Receiver, channel};
+use std::os::fd::AsFd;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 /// How long a server may take for one answer; packages are slow to start.
@@ -51,7 +54,9 @@ struct Inquiry {
 /// # Errors
 /// When it does not answer as the protocol has it.
 pub fn inquire(to: File, from: File, most: usize) -> Result<Pins, InquiryError> {
-    let (tell, lines) = channel();
+    // The next line is read when the last one was looked at: whoever says more waits.
+    let (tell, lines) = sync_channel(0);
+    never_wait(to.as_fd()).map_err(|_| InquiryError::Silent("server/discover"))?;
     std::thread::spawn(move || {
         let mut reader = LineReader::new(from, most);
         while let Ok(Some(Line::Whole(line))) = reader.next_line() {
@@ -65,12 +70,18 @@ pub fn inquire(to: File, from: File, most: usize) -> Result<Pins, InquiryError> 
     let mut pins =
         Pins { instructions: introduction["instructions"].as_str().map(str::to_owned), ..Pins::default() };
     let mut cursor: Option<String> = None;
+    let mut bytes = 0;
     for _ in 0..PAGES {
         let params = cursor.map_or_else(|| json!({}), |cursor| json!({ "cursor": cursor }));
         let page = inquiry.ask("tools/list", params)?;
         for tool in page["tools"].as_array().ok_or(InquiryError::NoList)? {
             let name = tool["name"].as_str().ok_or(InquiryError::NoList)?;
-            pins.tools.insert(name.to_owned(), pinned_part(tool));
+            let definition = pinned_part(tool);
+            bytes += name.len() + line_of(&definition).len();
+            if bytes > MOST_BYTES {
+                return Err(InquiryError::NoList);
+            }
+            pins.tools.insert(name.to_owned(), definition);
         }
         cursor = page["nextCursor"].as_str().map(str::to_owned);
         if cursor.is_none() {
@@ -96,7 +107,7 @@ impl Inquiry {
     }
 
     fn send(&mut self, message: &Value, method: &'static str) -> Result<(), InquiryError> {
-        let sent = self.to.write_all(line_of(message).as_bytes());
+        let sent = write_until(self.to.as_fd(), Instant::now() + WAIT, line_of(message).as_bytes());
         sent.map_err(|_| InquiryError::Silent(method))
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Invariant: a tool that may not be called, or is not as it was pinned, is on no page.
 
+use super::definitions::{Definitions, MOST, MOST_BYTES};
 use super::pins::{Pins, pinned_part};
 use super::protocol::{Json, line_of};
 use super::rules::{Pinned, Rules};
@@ -9,7 +10,6 @@ use crate::capability::{is_cut_by_some, likened};
 use crate::decide::{Denial, DenialCode};
 use crate::tool::GET_POLICY;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// Where sbx shows the policy in a list.
 const POLICY_KEY: &str = "sbx/policy";
@@ -20,9 +20,11 @@ pub(super) struct Seen {
     /// Whether a client has finished the handshake of the old era.
     pub(super) introduced: bool,
     /// The definitions, as they were last listed.
-    definitions: BTreeMap<String, Value>,
+    definitions: Definitions,
     /// What was seen first; it counts as long as the lock file says nothing of this server.
     first: Pins,
+    /// What that takes.
+    first_bytes: usize,
     /// Whether the first list was seen to its end, so that nothing more is taken at first sight.
     whole: bool,
 }
@@ -42,6 +44,15 @@ impl Seen {
     /// The pins that hold: those of the rules, or what was seen first.
     fn pins<'p>(&'p self, pinned: &'p Pinned) -> &'p Pins {
         pinned.pins.as_ref().unwrap_or(&self.first)
+    }
+
+    /// Takes a definition at first sight, if there is room for it.
+    fn take_at_first(&mut self, tool: &str, definition: Value, bytes: usize) {
+        let full = self.first.tools.len() >= MOST || self.first_bytes + bytes > MOST_BYTES;
+        if !full && !self.first.tools.contains_key(tool) {
+            self.first_bytes += bytes;
+            self.first.tools.insert(tool.to_owned(), definition);
+        }
     }
 
     /// Whether what the server tells of itself is what was pinned; at first sight it is.
@@ -86,14 +97,20 @@ pub(super) fn filtered(message: &Json<'_>, rules: &Rules, seen: &mut Seen, first
     let last = !matches!(message.get("result")?.get("nextCursor"), Some(Json::Text(_)));
     let mut remarks = Vec::new();
     let mut shown = Vec::new();
+    if first {
+        seen.definitions.begin_list();
+    }
     for tool in tools {
         let Some(name) = tool.get("name").and_then(Json::text) else { continue };
         if let Some(pinned) = &rules.pins {
             let definition = pinned_part(&tool.to_value());
-            if pinned.pins.is_none() && !seen.whole {
-                seen.first.tools.entry(name.to_owned()).or_insert_with(|| definition.clone());
+            let at_first = pinned.pins.is_none() && !seen.whole;
+            let kept = at_first.then(|| definition.clone());
+            // What there is no room for was not seen, and cannot be called.
+            let put = seen.definitions.put(name, definition);
+            if let (Some(bytes), Some(definition)) = (put, kept) {
+                seen.take_at_first(name, definition, bytes);
             }
-            seen.definitions.insert(name.to_owned(), definition);
         }
         // What could be taken for the policy's own tool, or for another's, is never to be called.
         if likened(name) == GET_POLICY || is_cut_by_some(name) || !rules.allowlist.shows(name) {

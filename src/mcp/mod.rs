@@ -5,8 +5,10 @@
 //! Invariant: nothing that comes over the protocol can change what is allowed.
 
 mod arguments;
+mod aside;
 mod attaching;
 mod call;
+mod definitions;
 mod ferry;
 mod flight;
 mod gate;
@@ -20,15 +22,17 @@ mod results;
 mod rules;
 pub mod serve;
 mod session;
+mod stderr;
 mod watch;
 mod wrap;
 
 pub(crate) use arguments::Caller;
+pub use aside::Aside;
 pub(crate) use call::action;
 pub use gate::{Gate, Passage, Teller};
 pub use inquiry::{InquiryError, inquire};
 pub use pins::{LockError, LockFile, Pins, keep as keep_pins, pinned_part};
-pub use resolve::{ResolveError, Resolved, World, resolve};
+pub use resolve::{ResolveError, Resolved, World, recognise, resolve};
 pub use results::denial_result;
 pub(crate) use rules::chain;
 pub use rules::{Origin, Pinned, Rules};

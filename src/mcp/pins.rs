@@ -30,6 +30,14 @@ pub struct Pins {
     pub tools: BTreeMap<String, Value>,
 }
 
+impl Pins {
+    /// The pinned package, when what would run is not it, or is not known to be it.
+    #[must_use]
+    pub fn other_package(&self, found: Option<&(String, String)>) -> Option<&(String, String)> {
+        self.package.as_ref().filter(|pinned| Some(*pinned) != found)
+    }
+}
+
 /// A lock file: what is pinned, by server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockFile {

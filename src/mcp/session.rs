@@ -3,27 +3,33 @@
 //! Answers for the order of things: rules, requirements, pins, the decision, the launch, the streams, the end.
 //! Invariant: a server is started only by a permit, and everything it does is recorded under its name.
 
+use super::aside::Aside;
 use super::attaching::Attaching;
 use super::gate::{Gate, Teller};
 use super::resolve::Resolved;
-use super::rules::{Origin, Rules};
+use super::rules::{Origin, Rules, chain};
+use super::stderr::pass_on;
 use super::watch::Watch;
-use super::wrap::{Out, WrapError, carry, farewell};
-use crate::audit::{Event, Sink};
-use crate::capability::Capability;
+use super::wrap::{Out, PARTING, WrapError, carry, farewell};
+use crate::audit::{Event, Rate, Sink};
 use crate::decide::{Decision, Denial, DenialCode, Permit, Request, decide};
 use crate::plan::Invocation;
 use crate::policy::Policy;
 use crate::profile::mcp_state;
-use crate::run::{Live, RunError, Started, denied, exit_status, outcome_json, start};
+use crate::run::{Live, RunError, Started, denial_of, denied, end_events, exit_status, start};
 use crate::tool::unmet;
 use sbx_platform::path::resolve;
-use sbx_platform::report::{Act, Verb};
+use sbx_platform::report::Act;
 use sbx_platform::{Backend, End, Outcome, Pipe, Signals};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// Refusals of the kernel that are recorded at once; more are counted.
+const REFUSED_AT_ONCE: u32 = 500;
+/// Refusals of the kernel that are recorded a second after that.
+const REFUSED_A_SECOND: u32 = 50;
 
 /// What is to be wrapped, and how.
 #[derive(Debug)]
@@ -40,6 +46,8 @@ pub struct Session {
     pub accepted: Vec<String>,
     /// The longest line that is taken.
     pub most: usize,
+    /// Whether the server is followed, so that what it was not shown and may not run is told too.
+    pub explain: bool,
 }
 
 /// Why a server was not wrapped.
@@ -90,7 +98,14 @@ impl Session {
     ///
     /// # Errors
     /// When nothing was run.
-    pub fn run(&self, log: Arc<dyn Sink>, teller: Arc<dyn Teller>) -> Result<u8, SessionError> {
+    pub fn run(
+        &self,
+        log: Arc<dyn Sink>,
+        teller: Arc<dyn Teller>,
+        aside: &Aside,
+    ) -> Result<u8, SessionError> {
+        // Before any thread is started, so that the signals come to us and to nobody else; a remark starts one.
+        let signals = Signals::collect().map_err(WrapError::from)?;
         let (rules, watch) = Watch::load(self.origin.clone()).map_err(SessionError::Rules)?;
         self.check(&rules)?;
         teller.tell(&rules.allowlist.summary());
@@ -99,16 +114,14 @@ impl Session {
         }
         self.state_hint(&rules).into_iter().for_each(|hint| teller.tell(&hint));
         let agent = rules.policy.agent().to_owned();
-        // Before any thread is started, so that the signals come to us and to nobody else.
-        let signals = Signals::collect().map_err(WrapError::from)?;
         let out = Out::to_client().map_err(WrapError::from)?;
         let attaching = Arc::new(Attaching::new(Arc::clone(&log)));
         let told_of: Arc<dyn Sink> = attaching.clone();
-        let Started { mut child, network, .. } =
-            self.launch(&rules, [Pipe::New, Pipe::New, Pipe::Inherit], &told_of)?;
+        let Started { mut child, network, id, .. } = self.launch(&rules, [Pipe::New; 3], &told_of)?;
+        let stderr = child.stderr.take().map(|from| pass_on(from, aside.clone(), Arc::clone(&teller)));
         if let Some(told) = child.told() {
-            let (policy, log) = (rules.policy.clone(), told_of);
-            std::thread::spawn(move || told.for_each(|act| note_refused(&policy, &act, log.as_ref())));
+            let (policy, requests, log) = (rules.policy.clone(), self.requests(), told_of);
+            std::thread::spawn(move || note_refusals(told, &policy, &requests, log.as_ref()));
         }
         log.stay_open();
         let gate = Gate::new(rules, &self.origin.server, Arc::clone(&log), Arc::clone(&teller));
@@ -123,15 +136,29 @@ impl Session {
             }
             Err(error) => error.to_string(),
         };
-        farewell(&gate, &out, &why);
-        drop(network);
+        // What happened is kept before anybody is told of it who may not listen.
         gate.settle();
+        let outcome = ended.as_ref().map(|carried| &carried.outcome);
+        self.record_end(&agent, &id, outcome.map_err(|error| chain(error)), log.as_ref());
+        drop(network);
+        farewell(&gate, &out, &why);
+        if let Some(all_said) = stderr {
+            let _ = all_said.recv_timeout(PARTING);
+        }
         let outcome = ended?.outcome;
         if !matches!(outcome.end, End::Exited(0)) {
             teller.tell(&why);
         }
-        let _ = log.record(Event::new("end", agent, self.end_event(&outcome)));
         Ok(exit_status(&outcome.end))
+    }
+
+    /// Records how a launched server ended, or why that is not known.
+    pub fn record_end(&self, agent: &str, id: &str, ended: Result<&Outcome, String>, log: &dyn Sink) {
+        for mut event in end_events(agent, id, ended) {
+            event.body.insert("server".to_owned(), json!(self.origin.server));
+            // What has run has run, whether or not that can be told.
+            let _ = log.record(event);
+        }
     }
 
     /// Starts the server behind its fence.
@@ -144,14 +171,8 @@ impl Session {
         stdio: [Pipe; 3],
         log: &Arc<dyn Sink>,
     ) -> Result<Started, SessionError> {
-        let mut typed = self.command.clone();
-        // A name means a file of the search path inside; another file is decided on as that file.
-        if let (Some(first), Some(file)) = (typed.first_mut(), &self.resolved.file) {
-            *first = file.clone().into();
-        }
-        let typed = Request::exec(typed).in_dir(&self.origin.cwd);
         let entry = self.resolved.entry.as_ref();
-        let resolved = entry.map(|entry| Request::exec(entry.argv.clone()).in_dir(&self.origin.cwd));
+        let (typed, resolved) = self.requests();
         let permit = self.permit(rules, &typed, resolved.as_ref())?;
         let event = json!({
             "server": self.origin.server,
@@ -166,8 +187,20 @@ impl Session {
             .accepting(self.accepted.clone())
             .entry(self.resolved.entry.clone())
             .telling()
+            .tracing(self.explain)
             .protecting(self.deciding(rules));
         Ok(start(&permit, &invocation, self.backend, &Live, stdio, log)?)
+    }
+
+    /// The command as it was typed, and what it comes to.
+    fn requests(&self) -> (Request, Option<Request>) {
+        let mut typed = self.command.clone();
+        // A name means a file of the search path inside; another file is decided on as that file.
+        if let (Some(first), Some(file)) = (typed.first_mut(), &self.resolved.file) {
+            *first = file.clone().into();
+        }
+        let of = |argv: Vec<OsString>| Request::exec(argv).in_dir(&self.origin.cwd);
+        (of(typed), self.resolved.entry.as_ref().map(|entry| of(entry.argv.clone())))
     }
 
     /// The files that decide which calls pass; the server must not have a say in them.
@@ -204,15 +237,14 @@ impl Session {
             return Err(SessionError::Denied(Box::new(denial)));
         }
         let pins = rules.pins.as_ref().and_then(|pinned| pinned.pins.as_ref());
-        let pinned = pins.and_then(|pins| pins.package.as_ref());
-        match (pinned, &self.resolved.package) {
-            (Some(pinned), Some(found)) if pinned != found => Err(SessionError::Version {
-                package: pinned.0.clone(),
-                pinned: pinned.1.clone(),
-                found: if pinned.0 == found.0 { found.1.clone() } else { format!("{} {}", found.0, found.1) },
-            }),
-            _ => Ok(()),
-        }
+        let found = self.resolved.package.as_ref();
+        let Some((package, pinned)) = pins.and_then(|pins| pins.other_package(found)) else { return Ok(()) };
+        let found = match found {
+            None => "no version".to_owned(),
+            Some((name, version)) if name == package => version.clone(),
+            Some((name, version)) => format!("{name} {version}"),
+        };
+        Err(SessionError::Version { package: package.clone(), pinned: pinned.clone(), found })
     }
 
     /// What to do about a server that would keep its state where nothing can be kept.
@@ -230,43 +262,28 @@ impl Session {
         };
         Some(format!("{what} cannot be kept in the server's own package: {advice}"))
     }
-
-    fn end_event(&self, outcome: &Outcome) -> Value {
-        let mut body = outcome_json(outcome);
-        body["server"] = json!(self.origin.server);
-        let refused = outcome
-            .acts
-            .iter()
-            .filter(|act| act.is_refused() && matches!(act.verb, Verb::Write | Verb::Remove));
-        body["refused"] = refused.map(|act| json!({ "path": act.path.to_string_lossy() })).collect();
-        body
-    }
 }
 
-/// What an act that the kernel refused asked for. Those of the network are the gateway's to tell; what was only made
-/// was not refused.
-fn asked_by(act: &Act) -> Option<Request> {
-    let capability = match act.verb {
-        Verb::Read | Verb::Look => Capability::FsRead,
-        Verb::Write => Capability::FsWrite,
-        Verb::Remove => Capability::FsDelete,
-        Verb::Run => {
-            let words = act.words.iter().skip(1).cloned();
-            return Some(Request::exec(std::iter::once(act.path.clone().into_os_string()).chain(words)));
-        }
-        Verb::Made | Verb::Obeyed | Verb::Connect | Verb::Listen | Verb::Resolve | Verb::Call => return None,
-    };
-    let target = resolve(&act.path).unwrap_or_else(|_| act.path.clone());
-    Some(Request::resolved_path(capability, act.path.clone(), target))
-}
-
-/// Records what the kernel refused, as the denial it comes to.
-fn note_refused(policy: &Policy, act: &Act, log: &dyn Sink) {
-    let Some(request) = asked_by(act) else { return };
-    if let Decision::Deny(denial) = decide(policy, &request) {
+/// Records what the kernel refused, as the denials it comes to.
+fn note_refusals(
+    told: impl Iterator<Item = Act>,
+    policy: &Policy,
+    (typed, resolved): &(Request, Option<Request>),
+    log: &dyn Sink,
+) {
+    let second = || decide(policy, resolved.as_ref()?).permit();
+    let Some(permit) = decide(policy, typed).permit().or_else(second) else { return };
+    let mut rate = Rate::new(REFUSED_AT_ONCE, REFUSED_A_SECOND);
+    for act in told {
+        let Some(denial) = denial_of(&permit, &act) else { continue };
+        // A server can ask for the same as often as it likes.
+        let Some(left_out) = rate.admit() else { continue };
         let mut event = denied(&denial);
         event.body.insert("call".to_owned(), act.call.into());
-        // The change did not happen, whether or not this can be told.
+        if left_out > 0 {
+            event.body.insert("left_out_before".to_owned(), left_out.into());
+        }
+        // It was refused, whether or not this can be told.
         let _ = log.record(event);
     }
 }

@@ -8,13 +8,14 @@ use super::ferry::Ferry;
 use super::gate::{Gate, Teller};
 use super::protocol::{Kind, Line, LineReader, Message, error_line};
 use super::watch::{PAUSE, Watch};
+use sbx_platform::ready::{Wanted, ready, write_now};
 use sbx_platform::{Child, Outcome, PlatformError, Signals};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ const GRACE: Duration = Duration::from_millis(1500);
 const PATIENCE: Duration = Duration::from_millis(1500);
 /// How long requests that are already on their way are waited for when there is no server to answer them.
 const LATE: Duration = Duration::from_millis(250);
+/// How long a client is waited for to read the last that it is told.
+pub(super) const PARTING: Duration = Duration::from_millis(500);
 /// How long a client is answered for whom no server could be started: it may try one era after the other.
 const DECLINING: Duration = Duration::from_secs(1);
 const SIGTERM: i32 = 15;
@@ -50,6 +53,21 @@ impl Out {
         write_whole(&mut *self.lock(), bytes)
     }
 
+    /// Writes for a client that may not read any more, while somebody may be in the middle of a line to it.
+    pub(super) fn write_until(&self, until: Instant, bytes: &[u8]) -> io::Result<()> {
+        let to = loop {
+            match self.0.try_lock() {
+                Ok(to) => break to,
+                Err(TryLockError::Poisoned(to)) => break to.into_inner(),
+                Err(TryLockError::WouldBlock) if Instant::now() >= until => {
+                    return Err(ErrorKind::TimedOut.into());
+                }
+                Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        write_until(to.as_fd(), until, bytes)
+    }
+
     /// The way to the client, for whoever writes a line piece by piece.
     pub(super) fn lock(&self) -> MutexGuard<'_, File> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -64,6 +82,26 @@ fn write_whole(to: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
             Ok(written) => bytes = &bytes[written..],
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(Duration::from_millis(1)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Writes everything that is taken until then.
+pub(super) fn write_until(to: BorrowedFd<'_>, until: Instant, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match write_now(to, bytes) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let left = until.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(ErrorKind::TimedOut.into());
+                }
+                ready([Wanted::Write(to)], left)?;
+            }
             Err(error) => return Err(error),
         }
     }
@@ -139,11 +177,10 @@ impl Carried {
     }
 }
 
-/// Tells the client why its requests stay unanswered.
+/// Tells the client why its requests stay unanswered, if it still reads.
 pub(super) fn farewell(gate: &Gate, out: &Out, why: &str) {
-    for line in gate.farewell(why) {
-        let _ = out.write(line.as_bytes());
-    }
+    let (lines, until) = (gate.farewell(why).concat(), Instant::now() + PARTING);
+    let _ = out.write_until(until, lines.as_bytes());
 }
 
 /// Answers the requests of a client for whom no server could be started, for a moment.

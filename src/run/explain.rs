@@ -142,6 +142,12 @@ pub fn refused(permit: &Permit<'_>, acts: &[Act]) -> Vec<Refusal> {
     found.into_iter().map(|(_, refusal)| refusal).take(MOST).collect()
 }
 
+/// The denial that an act comes to which did not succeed; none when nothing that is granted would have helped.
+#[must_use]
+pub fn denial_of(permit: &Permit<'_>, act: &Act) -> Option<Denial> {
+    judge(permit, act).map(|(_, denial)| denial)
+}
+
 /// The denial an act comes to, and how little it is likely to matter.
 fn judge(permit: &Permit<'_>, act: &Act) -> Option<(u8, Denial)> {
     // A question for a name is sent, and then nobody is there to answer.

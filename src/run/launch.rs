@@ -5,7 +5,7 @@ use super::live::Live;
 use super::network::Network;
 use super::record;
 use super::repositories::armed_repositories;
-use crate::audit::{Sink, new_session};
+use crate::audit::{Event, Sink, new_session};
 use crate::decide::{Denial, Permit};
 use crate::plan::{Host, Invocation, LowerError, lower, lower_helper};
 use crate::policy::Policy;
@@ -228,8 +228,23 @@ pub fn start(
     let lowered = lower(permit, &invocation, host)?;
     audit.record(record::launch(permit, &id, backend)).map_err(RunError::Audit)?;
     let porter = network.as_mut().map(|network| network as &mut dyn Porter);
-    let child = sbx_platform::spawn(&lowered.plan, backend, stdio, porter)?;
+    let child = sbx_platform::spawn(&lowered.plan, backend, stdio, porter);
+    let child = begun(child, permit.policy().agent(), &id, audit.as_ref())?;
     Ok(Started { child, network, id })
+}
+
+/// A launch that was recorded and came to nothing has an end too.
+fn begun(
+    child: Result<Child, PlatformError>,
+    agent: &str,
+    id: &str,
+    audit: &dyn Sink,
+) -> Result<Child, RunError> {
+    child.map_err(|error| {
+        // Nothing has run, whether or not that can be told.
+        let _ = audit.record(record::failed(agent, id, 125, &error.to_string()));
+        error.into()
+    })
 }
 
 /// Starts this very program behind the agent's file grants, to do what is decided outside, and returns at once.
@@ -250,7 +265,8 @@ pub fn start_helper(
     let told = record::helper(policy, &id, &argv, backend);
     let lowered = lower_helper(policy, &program, argv, invocation, &Live)?;
     audit.record(told).map_err(RunError::Audit)?;
-    let child = sbx_platform::spawn(&lowered.plan, backend, [Pipe::New; 3], None)?;
+    let child = sbx_platform::spawn(&lowered.plan, backend, [Pipe::New; 3], None);
+    let child = begun(child, policy.agent(), &id, audit.as_ref())?;
     Ok(Started { child, network: None, id })
 }
 
@@ -264,11 +280,17 @@ pub fn record_end(
     ended: &Result<Outcome, PlatformError>,
     audit: &dyn Sink,
 ) -> std::io::Result<()> {
-    let events = match ended {
-        Ok(outcome) => record::ended(agent, id, outcome),
-        Err(error) => vec![record::failed(agent, id, 125, &error.to_string())],
-    };
+    let events = end_events(agent, id, ended.as_ref().map_err(ToString::to_string));
     events.into_iter().try_for_each(|event| audit.record(event))
+}
+
+/// How a started command ended, or why that is not known, as events.
+#[must_use]
+pub fn end_events(agent: &str, id: &str, ended: Result<&Outcome, String>) -> Vec<Event> {
+    match ended {
+        Ok(outcome) => record::ended(agent, id, outcome),
+        Err(error) => vec![record::failed(agent, id, 125, &error)],
+    }
 }
 
 /// The status a shell would see: the command's own, 128+n for a signal, 124 for a time limit, 125 when the

@@ -20,9 +20,9 @@ mod why;
 
 pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
 pub use cancel::Cancel;
-pub use explain::{ClosedCall, Refusal, closed_calls, is_traced, refused};
+pub use explain::{ClosedCall, Refusal, closed_calls, denial_of, is_traced, refused};
 pub use launch::{
-    Ran, RunError, Started, exit_status, outcome_json, record_end, run, run_on, run_until, start,
+    Ran, RunError, Started, end_events, exit_status, outcome_json, record_end, run, run_on, run_until, start,
     start_helper,
 };
 pub use live::{Live, LiveFor};

@@ -4,12 +4,14 @@
 //! [`Source`] can print it like a compiler would.
 
 mod codes;
+mod options;
 mod plain;
 mod problem;
 mod render;
 mod source;
 mod suggest;
 
+pub use options::{OptionValue, option_value};
 pub use plain::{deceives, shell_quoted};
 pub use problem::{Code, Problem, Severity};
 pub use render::{render, render_all};

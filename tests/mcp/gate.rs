@@ -106,6 +106,15 @@ fn allowed_calls_go_on_in_their_one_spelling() {
 }
 
 #[test]
+fn asking_for_the_policy_is_recorded_like_every_call() {
+    let (gate, kept) = gate(LIST);
+    assert!(matches!(gate.from_client(call(1, "get_policy", &json!({})).as_bytes()), Passage::Back(_)));
+    let events = kept.events.lock().unwrap();
+    let told = events.iter().map(|event| (&event.body["decision"], &event.body["tool"]));
+    assert_eq!(told.collect::<Vec<_>>(), [(&json!("allow"), &json!("get_policy"))]);
+}
+
+#[test]
 fn denied_calls_are_answered_here_and_every_time_the_same() {
     let (gate, _) = gate(LIST);
     for (line, expected) in [

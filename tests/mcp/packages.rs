@@ -3,11 +3,12 @@
 //! The registry is a thread that serves a few files on loopback and counts how often it is asked; when it is gone, what
 //! was fetched must still start.
 
-use crate::server::{Talk, peers, record};
+use crate::server::{SERVER, Talk, peers, record, world};
 use crate::support::TestEnv;
 use serde_json::json;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -209,4 +210,59 @@ fn uvx_fetches_outside_and_runs_inside() {
     assert!(registry.asked() >= 2, "it was fetched from somewhere else");
     drop(registry);
     assert_eq!(called(&env, Some(&uv), &["uvx", "tiny-server"]).0, said);
+}
+
+/// A package in the project, which npx finds there without asking anyone.
+fn local_package(env: &TestEnv, version: &str) {
+    let manifest = json!({ "name": "mine", "version": version, "bin": "server.py" });
+    env.write("project/node_modules/mine/package.json", manifest.to_string());
+    let program =
+        env.write("project/node_modules/mine/server.py", format!("#!/usr/bin/env python3\n{SERVER}"));
+    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+}
+
+#[test]
+fn another_version_than_the_pinned_one_is_told_by_whoever_compares() {
+    let env = world("mcp: {pins: pins.json}\n");
+    local_package(&env, "1.0.0");
+    let pin = |option: &str| {
+        let words = ["mcp", "pin", option, "--agent", "tester", "--", "npx", "-y", "mine"];
+        env.sbx(&words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>())
+    };
+    let pinned = pin("");
+    assert!(pinned.contains("[exit 0]"), "{pinned}");
+    let same = pin("--check");
+    assert!(same.contains("[exit 0]") && !same.contains("package"), "{same}");
+    let wrap = |option: &[&str]| {
+        let lead = ["mcp", "wrap", "--agent", "tester"];
+        let words: Vec<&str> =
+            lead.iter().chain(option).chain(&["--", "npx", "-y", "mine"]).copied().collect();
+        let mut talk = Talk::start(&env, &words);
+        talk.close();
+        talk.ended().0.code()
+    };
+    assert_eq!(wrap(&[]), Some(0));
+    // Nobody can tell which version a launcher would start.
+    assert_eq!(wrap(&["--no-resolve"]), Some(125));
+    local_package(&env, "2.0.0");
+    assert_eq!(wrap(&[]), Some(125));
+    let other = pin("--check");
+    assert!(other.contains("changed  (package)\n           mine 1.0.0 became mine 2.0.0"), "{other}");
+    assert!(other.contains("8 tools compared with") && other.contains("[exit 1]"), "{other}");
+}
+
+#[test]
+fn the_ready_map_applies_to_a_command_that_is_run_as_it_is() {
+    let env = world("");
+    let program = env.write("project/mcp-server-git", format!("#!/usr/bin/env python3\n{SERVER}"));
+    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    for options in [&[][..], &["--no-resolve"]] {
+        let lead = ["mcp", "wrap", "--agent", "tester"];
+        let words: Vec<&str> =
+            lead.iter().chain(options).chain(&["--", "./mcp-server-git"]).copied().collect();
+        let mut talk = Talk::start(&env, &words);
+        talk.hello();
+        let policy = talk.call("get_policy", json!({}));
+        assert_eq!(policy["result"]["structuredContent"]["preset"], "git", "{options:?}: {policy}");
+    }
 }

@@ -10,10 +10,10 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 /// A server, the calls that are tried on it, and what an agent needs to run it.
-struct Case {
+pub(crate) struct Case {
     name: &'static str,
-    command: Vec<String>,
-    calls: Value,
+    pub(crate) command: Vec<String>,
+    pub(crate) calls: Value,
     record: String,
 }
 
@@ -116,7 +116,7 @@ fn cases(peers: &Path, env: &TestEnv) -> Vec<Case> {
     ]
 }
 
-fn run(env: &TestEnv, peers: &Path, client: &str, calls: &Value, command: &[String]) -> Value {
+pub(crate) fn run(env: &TestEnv, peers: &Path, client: &str, calls: &Value, command: &[String]) -> Value {
     let source = source_dir().join("tests/mcp");
     let (program, script) = match client {
         "python" => (peers.join("py/bin/python"), source.join("client.py")),
@@ -137,7 +137,7 @@ fn run(env: &TestEnv, peers: &Path, client: &str, calls: &Value, command: &[Stri
     })
 }
 
-fn wrapped(command: &[String], options: &[&str]) -> Vec<String> {
+pub(crate) fn wrapped(command: &[String], options: &[&str]) -> Vec<String> {
     let sbx = crate::support::program().display().to_string();
     let lead = [sbx.as_str(), "mcp", "wrap", "--agent", "tester"];
     lead.iter()
@@ -148,7 +148,7 @@ fn wrapped(command: &[String], options: &[&str]) -> Vec<String> {
         .collect()
 }
 
-fn prepared(peers: &Path, name: &str) -> (TestEnv, Case) {
+pub(crate) fn prepared(peers: &Path, name: &str) -> (TestEnv, Case) {
     let env = TestEnv::new();
     let case = cases(peers, &env).into_iter().find(|case| case.name == name).expect("a case");
     env.write_record("tester.yml", format!("id: tester\ncapabilities:\n{}", case.record));
@@ -157,7 +157,7 @@ fn prepared(peers: &Path, name: &str) -> (TestEnv, Case) {
 }
 
 /// The project as every run finds it.
-fn fresh(env: &TestEnv) {
+pub(crate) fn fresh(env: &TestEnv) {
     let project = env.project();
     let _ = std::fs::remove_dir_all(&project);
     env.write("project/a.txt", "hello\n");
@@ -186,7 +186,7 @@ fn fresh(env: &TestEnv) {
 }
 
 /// Without what differs from run to run: hashes of commits and times.
-fn settled(mut seen: Value) -> Value {
+pub(crate) fn settled(mut seen: Value) -> Value {
     let tools = seen["tools"].as_array().cloned().unwrap_or_default();
     seen["tools"] = tools.into_iter().filter(|tool| tool["name"] != "get_policy").collect();
     let text = seen.to_string();
@@ -293,30 +293,6 @@ fn fetching_needs_a_grant() {
     let seen = run(&env, &peers, "python", &calls, &wrapped(&case.command, &["--preset", "none"]));
     let result = &seen["results"][0];
     assert!(result["_meta"]["sbx/refused"].to_string().contains("a.example"), "{seen}");
-}
-
-#[test]
-fn the_inspector_sees_the_same_tools() {
-    let Some(peers) = peers() else { return };
-    let (env, case) = prepared(&peers, "memory");
-    let inspect = |command: &[String]| {
-        let output = env
-            .command("node")
-            .arg(peers.join("npm/node_modules/.bin/mcp-inspector"))
-            .args(["--cli", "--method", "tools/list"])
-            .args(command)
-            .output()
-            .expect("the inspector starts");
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        let seen: Value = serde_json::from_str(&text).unwrap_or_else(|error| {
-            unreachable!("{error}: {text}{}", String::from_utf8_lossy(&output.stderr))
-        });
-        settled(seen)["tools"].clone()
-    };
-    let mut through = wrapped(&case.command, &[]);
-    // The inspector takes options for its own up to the first word that is none.
-    through.insert(1, "--color=never".to_owned());
-    assert_eq!(inspect(&through), inspect(&case.command));
 }
 
 #[test]

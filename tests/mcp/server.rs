@@ -48,9 +48,13 @@ for line in sys.stdin:
         if name == "exit": sys.stderr.write("leaving\n"); sys.stderr.flush(); os._exit(a["code"])
         if name == "look": text = json.dumps({"env": sorted(os.environ), "etc": os.path.exists(a.get("path", "/root"))})
         if name == "spawn": subprocess.Popen(["/bin/sh", "-c", "trap '' TERM INT HUP; while :; do sleep 1; done"], stdin=subprocess.DEVNULL)
+        if a.get("stderr"): sys.stderr.write(("z" * 99 + "\n") * (a["stderr"] // 100)); sys.stderr.flush()
         if name == "echo" and a.get("noise"): sys.stdout.write("a banner\n"); sys.stdout.flush()
         if a.get("write"):
             try: open(a["write"], "w").close()
+            except OSError as e: text = str(e)
+        if a.get("read"):
+            try: open(a["read"]).read()
             except OSError as e: text = str(e)
         if a.get("fetch"):
             import urllib.request
@@ -82,6 +86,29 @@ pub(crate) fn record(env: &TestEnv, section: &str) {
     let staged = env.write("staged", text);
     std::fs::create_dir_all(env.record("").as_path()).expect("a directory");
     std::fs::rename(staged, env.record("tester.yml")).expect("a record");
+}
+
+/// Lines in which some server could find a call with these parameters, and which are not one message to every reader.
+pub(crate) fn tricks(params: &str) -> Vec<Vec<u8>> {
+    let mut id = 0;
+    let mut line = |text: &str| {
+        id += 1;
+        text.replace("PARAMS", params).replace("ID", &id.to_string()).into_bytes()
+    };
+    let call = r#"{"jsonrpc":"2.0","id":ID,"method":"tools/call","params":PARAMS}"#;
+    let mut bad_text = line(&call.replacen('{', "{\"x\":\"?\",", 1));
+    if let Some(at) = bad_text.iter().position(|byte| *byte == b'?') {
+        bad_text[at] = 0xff;
+    }
+    vec![
+        line(&format!("{{\"jsonrpc\":\"2.0\",\"method\":\"n\",\"params\":\r{call}\r}}")),
+        line(r#"{"jsonrpc":"2.0","id":ID,"method":"ping","method":"tools/call","params":PARAMS}"#),
+        line(r#"{"jsonrpc":"2.0","id":ID,"Method":"tools/call","params":PARAMS}"#),
+        line(&format!("[{call}]")),
+        line(&format!("\u{feff}{call}")),
+        bad_text,
+        line("not json"),
+    ]
 }
 
 /// A client and the wrap it talks to.

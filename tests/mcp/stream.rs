@@ -1,6 +1,6 @@
 //! The program as a client meets it: streams, ends, reloads, pins, all with a real process behind a real fence.
 
-use crate::server::{SOON, Talk, record, world};
+use crate::server::{SOON, Talk, record, tricks, world};
 use serde_json::{Value, json};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -19,13 +19,13 @@ fn error(answer: &Value) -> String {
 }
 
 /// Processes whose command line holds a word.
-fn alive(word: &str) -> usize {
+pub(crate) fn alive(word: &str) -> usize {
     let processes = std::fs::read_dir("/proc").expect("a process list").flatten();
     let lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     lines.filter(|line| String::from_utf8_lossy(line).contains(word)).count()
 }
 
-fn signal(talk: &Talk, name: &str) {
+pub(crate) fn signal(talk: &Talk, name: &str) {
     let done = Command::new("kill").args([name, &talk.id().to_string()]).status().expect("kill runs");
     assert!(done.success());
 }
@@ -73,23 +73,12 @@ fn tricks_get_an_error_and_the_server_gets_nothing() {
     let env = world(ECHO);
     let mut talk = Talk::wrap(&env, &[]);
     talk.hello();
-    let evil = r#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"evil"}}"#;
-    let tricks: Vec<Vec<u8>> = vec![
-        format!("{{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"n\",\"params\":\r{evil}\r}}").into(),
-        br#"{"jsonrpc":"2.0","id":5,"method":"ping","method":"tools/call","params":{"name":"evil"}}"#
-            .to_vec(),
-        br#"{"jsonrpc":"2.0","id":5,"Method":"tools/call","params":{"name":"evil"}}"#.to_vec(),
-        format!("[{evil}]").into(),
-        format!("\u{feff}{evil}").into(),
-        [&b"{\"jsonrpc\":\"2.0\",\"id\":5,\"x\":\"\xff\","[..], &evil.as_bytes()[1..]].concat(),
-        b"not json".to_vec(),
-    ];
-    for trick in tricks {
+    for trick in tricks(r#"{"name":"evil"}"#) {
         talk.send_raw(&[trick.as_slice(), b"\n"].concat());
         let answer = talk.line();
         assert!(answer["error"]["code"].as_i64().is_some(), "{answer}");
     }
-    talk.send_raw(evil.as_bytes());
+    talk.send_raw(br#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"evil"}}"#);
     talk.close();
     assert_eq!(talk.line()["error"]["code"], -32700, "an unfinished line is refused too");
     assert_eq!(talk.ended().0.code(), Some(0));
@@ -424,6 +413,34 @@ fn what_the_kernel_refuses_belongs_to_the_call_it_was_refused_to() {
         Some(2),
         "{log}"
     );
+}
+
+#[test]
+fn what_a_followed_server_was_not_shown_belongs_to_its_call() {
+    let env = world(ECHO);
+    let hidden = env.write("home/notes.txt", "not for servers").display().to_string();
+    for (options, told) in [(&["--explain"][..], 2), (&[], 0)] {
+        let mut talk = Talk::wrap(&env, options);
+        talk.hello();
+        for _ in 0..2 {
+            let answer = talk.call("echo", json!({ "read": hidden, "sleep": 0.5 }));
+            assert!(text(&answer).contains("No such file"), "{answer}");
+            let refused = answer["result"]["_meta"]["sbx/refused"].to_string();
+            assert_eq!(refused.contains("notes.txt"), told > 0, "{options:?}: {answer}");
+        }
+        let fine = talk.call("echo", json!({ "read": "server.py", "sleep": 0.5 }));
+        assert!(fine["result"]["_meta"]["sbx/refused"].is_null(), "{fine}");
+        talk.close();
+        talk.ended();
+        let log = env.json(&["--json", "audit", "show", "--all"]);
+        let belongs = |event: &&Value| {
+            event["kind"] == "decision"
+                && event["body"]["calls"][0]["tool"] == "echo"
+                && event["body"]["denial"].to_string().contains("notes.txt")
+        };
+        // What was told before is in the log still.
+        assert_eq!(log.as_array().unwrap().iter().filter(belongs).count(), 2, "{log}");
+    }
 }
 
 #[test]

@@ -51,7 +51,8 @@ impl Keeper {
         self.let_go(&children);
         let (behalf, tracer) = (self.behalf.take(), self.tracer.take());
         let audience = match (&tracer, self.tells) {
-            (Some(_), _) => Audience::All,
+            (Some(_), true) => Audience::AllNow,
+            (Some(_), false) => Audience::All,
             (None, true) => Audience::Now,
             (None, false) => Audience::Later,
         };
@@ -71,7 +72,7 @@ impl Keeper {
         for number in early {
             self.pass_on(*number);
         }
-        let mut telling = Telling::new(self.line.as_fd(), Audience::All);
+        let mut telling = Telling::new(self.line.as_fd(), audience);
         let mut tracer = tracer.map(|tracer| (tracer, &mut telling));
         self.reap(&children, tracer.as_mut());
         loop {

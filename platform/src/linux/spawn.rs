@@ -97,9 +97,10 @@ impl Ties {
         self.told.is_some()
     }
 
-    /// Tells of a refused change.
-    pub(crate) fn refused(&self, act: &Act) {
-        let Some(told) = self.told.as_ref().filter(|_| act.is_refused()) else { return };
+    /// Tells of what was refused; of a launch that is followed, of all that failed.
+    pub(crate) fn failed(&self, act: &Act, followed: bool) {
+        let worth = act.is_refused() || followed && act.error != 0;
+        let Some(told) = self.told.as_ref().filter(|_| worth) else { return };
         let mut line = String::new();
         escape(OsStr::from_bytes(&Message::Asked(act.clone()).encode()), &mut line);
         line.push('\n');

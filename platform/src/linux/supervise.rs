@@ -251,11 +251,12 @@ impl Watch<'_> {
             Some(Message::Failed(failure)) => self.failure = Some(failure),
             Some(Message::Terminal) => self.attach(extra.into_iter().next())?,
             Some(Message::Asked(act)) => {
-                self.ties.refused(&act);
-                // What is told each time is still kept once; where all is told, that is seen to already.
-                let each_time = self.ties.tell() && !self.plan.trace;
+                self.ties.failed(&act, self.plan.trace);
+                // What is told each time is kept once, and only refusals; where all is told, that is seen to already.
+                let each_time = self.ties.tell();
                 let most = if each_time { REFUSALS_MAX } else { ACTS_MAX };
-                if self.acts.len() < most && !(each_time && self.acts.contains(&act)) {
+                let kept = !each_time || !self.plan.trace || act.is_refused();
+                if kept && self.acts.len() < most && !(each_time && self.acts.contains(&act)) {
                     self.acts.push(act);
                 }
             }

@@ -20,6 +20,8 @@ const FEW: usize = 64;
 
 /// Refusals that are told within a [`SPELL`], when they are told each time.
 const OFTEN: usize = 64;
+/// The same where everything that fails is told: programs look for many files that do not exist.
+const OFTEN_OF_ALL: usize = 4096;
 const SPELL: Duration = Duration::from_secs(1);
 
 /// Who listens, and for what.
@@ -31,6 +33,8 @@ pub(crate) enum Audience {
     Now,
     /// Somebody is told of everything.
     All,
+    /// Somebody is told of everything, and of what failed each time.
+    AllNow,
 }
 
 /// Tells of acts.
@@ -51,14 +55,23 @@ impl<'k> Telling<'k> {
 
     /// Whether everything is to be told.
     pub(crate) fn tells_all(&self) -> bool {
-        self.audience == Audience::All
+        matches!(self.audience, Audience::All | Audience::AllNow)
+    }
+
+    /// How often an act is told in a [`SPELL`], if each time it happens.
+    fn each_time(&self, act: &Act) -> Option<usize> {
+        match self.audience {
+            Audience::Now => act.is_refused().then_some(OFTEN),
+            Audience::AllNow => (act.error != 0).then_some(OFTEN_OF_ALL),
+            Audience::Later | Audience::All => None,
+        }
     }
 
     /// Tells of an act, unless it was told before. That there was more than could be told is told too, of what
     /// somebody should look at afterwards.
     pub(crate) fn tell(&mut self, act: Act) {
-        if self.audience == Audience::Now && act.is_refused() {
-            return self.tell_again(act);
+        if let Some(often) = self.each_time(&act) {
+            return self.tell_again(act, often);
         }
         let most = if self.tells_all() { MOST } else { FEW };
         let count = self.counts.entry(act.verb).or_default();
@@ -75,13 +88,13 @@ impl<'k> Telling<'k> {
         }
     }
 
-    /// Tells of a refusal whether or not it was told before, unless there were too many just now.
-    fn tell_again(&mut self, act: Act) {
+    /// Tells of an act whether or not it was told before, unless there were too many just now.
+    fn tell_again(&mut self, act: Act, often: usize) {
         if self.spell.0.elapsed() >= SPELL {
             self.spell = (Instant::now(), 0);
         }
         self.spell.1 += 1;
-        if self.spell.1 <= OFTEN {
+        if self.spell.1 <= often {
             let _ = socket::send(self.line, &Message::Asked(act).encode(), None);
         }
     }

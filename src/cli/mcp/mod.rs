@@ -2,15 +2,17 @@
 
 mod install;
 mod pin;
+mod remarks;
 mod serve;
 
 use super::fence::{Who, explain};
 use super::{CliError, Exit, Ui};
 use crate::audit::Sink;
-use crate::mcp::{Origin, ResolveError, Resolved, Session, SessionError, Teller, World, decline, resolve};
+use crate::mcp::{Origin, ResolveError, Resolved, Session, SessionError, World, recognise, resolve};
 use crate::plan::search_path;
 use crate::run::{Live, OwnPrograms, RunError, Setting, audit, denied};
 use clap::{Args, Subcommand};
+use remarks::Remarks;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -76,38 +78,34 @@ pub(super) struct Server {
 /// What to wrap.
 #[derive(Debug, Args)]
 pub(super) struct Wrap {
+    /// Follow the server, and tell what it was not shown or may not run with the calls it was for. Slows it down.
+    #[arg(long)]
+    explain: bool,
     #[command(flatten)]
     server: Server,
 }
 
-/// Remarks of the gate, on stderr, where clients look for a server's log.
-#[derive(Debug)]
-pub(super) struct Remarks(pub(super) Ui);
-
-impl Teller for Remarks {
-    fn tell(&self, line: &str) {
-        self.0.remark(format!("sbx: {line}"));
-    }
-}
-
 impl Wrap {
     fn run(self, ui: &Ui) -> Exit {
-        match self.attempt(ui) {
-            Ok(status) => Exit::Status(status),
+        let remarks = Arc::new(Remarks::new(*ui));
+        let status = match self.attempt(ui, &remarks) {
+            Ok(status) => status,
             Err((status, error)) => {
-                ui.remark(error.to_string());
-                decline(&error.to_string());
-                Exit::Status(status)
+                remarks.declined(&error);
+                status
             }
-        }
+        };
+        remarks.finish();
+        Exit::Status(status)
     }
 
-    fn attempt(self, ui: &Ui) -> Result<u8, (u8, CliError)> {
+    fn attempt(self, ui: &Ui, remarks: &Arc<Remarks>) -> Result<u8, (u8, CliError)> {
         let failed = |error: CliError| (125, error);
         let setting = Setting::from_env().map_err(|error| failed(error.into()))?;
         let log = audit(&setting);
         let session = self.server.session(ui, &setting).map_err(failed)?;
-        let status = session.run(log.clone(), Arc::new(Remarks(*ui)));
+        let session = Session { explain: self.explain, ..session };
+        let status = session.run(log.clone(), remarks.clone(), remarks.aside());
         status.map_err(|error| (error.exit_status(), session_error(error, log.as_ref())))
     }
 }
@@ -120,7 +118,7 @@ impl Server {
         // A package may have to be fetched first.
         let first = self.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         let resolved = ui.during(&format!("preparing {first} …"), || self.resolved(setting, &cwd))?;
-        let named = resolved.package.as_ref().map(|(package, _)| package.clone());
+        let named = resolved.package_name().map(str::to_owned);
         let program = || {
             let program = self.command.first().map(PathBuf::from).unwrap_or_default();
             program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
@@ -144,13 +142,11 @@ impl Server {
             backend,
             accepted,
             most: self.max_message.max(4096),
+            explain: false,
         })
     }
 
     fn resolved(&self, setting: &Setting, cwd: &std::path::Path) -> Result<Resolved, CliError> {
-        if self.no_resolve {
-            return Ok(Resolved::default());
-        }
         let agent = setting.agent(&self.who.agent)?;
         let own = OwnPrograms::of(&agent.policy, cwd).map_err(|error| CliError::from_error(&error))?;
         let world = World {
@@ -161,6 +157,9 @@ impl Server {
             own,
             refresh: self.refresh,
         };
+        if self.no_resolve {
+            return Ok(recognise(&self.command, &world));
+        }
         resolve(&self.command, &world).map_err(|error| {
             let cli = CliError::from_error(&error);
             match error {

@@ -34,25 +34,30 @@ impl Pin {
         let file = named.unwrap_or_else(|| setting.facts.cwd.join(FILE));
         let stdio = [Pipe::New, Pipe::New, Pipe::Inherit];
         let sink: Arc<dyn Sink> = log.clone();
-        let Started { mut child, network, .. } =
+        let Started { mut child, network, id, .. } =
             session.launch(&rules, stdio, &sink).map_err(|error| session_error(error, log.as_ref()))?;
         let streams = child.stdin.take().zip(child.stdout.take());
-        let (to, from) = streams.ok_or_else(|| CliError::new("the server has no streams"))?;
-        let seen = ui.during("asking the server …", || inquire(to, from, session.most));
+        let ask = |(to, from)| ui.during("asking the server …", || inquire(to, from, session.most));
+        let seen = streams.map(ask);
         child.kill();
-        let seen = match seen {
-            Ok(seen) => Pins { package: session.resolved.package.clone(), ..seen },
-            Err(error) => {
-                let cli = CliError::from_error(&error);
-                return Err(match child.wait() {
-                    Ok(outcome) => {
-                        cli.hint(format!("it ended with status {}", crate::run::exit_status(&outcome.end)))
-                    }
-                    Err(_) => cli,
-                });
+        let ended = child.wait();
+        session.record_end(
+            rules.policy.agent(),
+            &id,
+            ended.as_ref().map_err(ToString::to_string),
+            log.as_ref(),
+        );
+        drop(network);
+        let seen = seen.ok_or_else(|| CliError::new("the server has no streams"))?.map_err(|error| {
+            let cli = CliError::from_error(&error);
+            match ended {
+                Ok(outcome) => {
+                    cli.hint(format!("it ended with status {}", crate::run::exit_status(&outcome.end)))
+                }
+                Err(_) => cli,
             }
-        };
-        drop((child, network));
+        })?;
+        let seen = Pins { package: session.resolved.package.clone(), ..seen };
         report(ui, &session, &file, &seen, self.check)
     }
 }
@@ -87,8 +92,8 @@ fn tell(ui: &Ui, file: &Path, server: &str, changes: &[Value], check: bool) -> R
             ui.answer(format!("           {}", difference.as_str().unwrap_or_default()))?;
         }
     }
-    let tools =
-        changes.iter().filter(|change| change["change"] != "gone" && change["name"] != INSTRUCTIONS).count();
+    let is_tool = |change: &&Value| change["name"] != INSTRUCTIONS && change["name"] != PACKAGE;
+    let tools = changes.iter().filter(is_tool).filter(|change| change["change"] != "gone").count();
     let done = if check { "compared with" } else { "pinned in" };
     ui.remark(format!("{server}: {tools} tools {done} {}", file.display()));
     Ok(())
@@ -114,11 +119,18 @@ fn known(file: &Path, server: &str) -> Result<Option<Pins>, CliError> {
 
 /// How what a server tells of itself is called among its tools.
 const INSTRUCTIONS: &str = "(instructions)";
+/// How its package is.
+const PACKAGE: &str = "(package)";
 
 fn changes(before: Option<&Pins>, seen: &Pins) -> Vec<Value> {
     let none = Pins::default();
     let before = before.unwrap_or(&none);
     let mut changes = Vec::new();
+    if let Some(pinned) = before.other_package(seen.package.as_ref()) {
+        let shown = |(name, version): &(String, String)| format!("{name} {version}");
+        let is = seen.package.as_ref().map_or("no package".to_owned(), shown);
+        changes.push(json!({ "name": PACKAGE, "change": "changed", "differences": [format!("{} became {is}", shown(pinned))] }));
+    }
     if before.instructions != seen.instructions {
         let was = before.instructions.as_deref().unwrap_or("nothing");
         let is = seen.instructions.as_deref().unwrap_or("nothing");

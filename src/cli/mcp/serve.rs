@@ -1,9 +1,9 @@
 //! `sbx mcp serve`: an agent's tools, served over the Model Context Protocol.
 
-use super::{MOST, Remarks};
+use super::MOST;
+use super::remarks::Remarks;
 use crate::cli::fence::Who;
 use crate::cli::{CliError, Exit, Ui};
-use crate::mcp::decline;
 use crate::mcp::serve::Serve as Server;
 use crate::run::{Setting, audit};
 use clap::Args;
@@ -21,17 +21,16 @@ pub(in crate::cli) struct Serve {
 
 impl Serve {
     pub(super) fn run(self, ui: &Ui) -> Exit {
-        match self.attempt(ui) {
-            Ok(status) => Exit::Status(status),
-            Err(error) => {
-                ui.remark(error.to_string());
-                decline(&error.to_string());
-                Exit::Status(125)
-            }
-        }
+        let remarks = Arc::new(Remarks::new(*ui));
+        let status = self.attempt(&remarks).unwrap_or_else(|error| {
+            remarks.declined(&error);
+            125
+        });
+        remarks.finish();
+        Exit::Status(status)
     }
 
-    fn attempt(self, ui: &Ui) -> Result<u8, CliError> {
+    fn attempt(self, remarks: &Arc<Remarks>) -> Result<u8, CliError> {
         let setting = Setting::from_env()?;
         // Told at once, with what to do about it; later only what has changed is.
         setting.agent(&self.who.agent)?;
@@ -44,6 +43,6 @@ impl Serve {
             most: self.max_message.max(4096),
             setting,
         };
-        server.run(log, Arc::new(Remarks(*ui))).map_err(|error| CliError::from_error(&error))
+        server.run(log, remarks.clone()).map_err(|error| CliError::from_error(&error))
     }
 }

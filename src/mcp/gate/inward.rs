@@ -129,15 +129,17 @@ impl Gate {
             return Ok(self.turn_away(id, INVALID_PARAMS, "a call has `name` and, if any, `arguments`"));
         };
         let rules = self.rules();
-        if call.tool == GET_POLICY {
-            return Ok(Passage::Back(result_line(id, &era.result(policy_result(&rules)))));
-        }
         let event = |decision, action: Option<&str>| {
             json!({
                 "decision": decision, "call": id.spelled(), "tool": call.tool, "action": action,
                 "retry": call.retry,
             })
         };
+        if call.tool == GET_POLICY {
+            let answer = || Passage::Back(result_line(id, &era.result(policy_result(&rules))));
+            let recorded = self.record(event("allow", None));
+            return Ok(recorded.map_or_else(|error| unrecorded(id, &error), |()| answer()));
+        }
         let action = match self.judge(&rules, &call) {
             Ok(action) => action,
             Err(denial) => {

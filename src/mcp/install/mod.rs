@@ -6,6 +6,7 @@
 pub(crate) mod jsonc;
 mod toml;
 
+use crate::text::option_value;
 use serde_json::{Map, Value, json};
 
 /// What is to be done to a list of servers.
@@ -164,10 +165,9 @@ fn wrapped(name: &str, server: &Value, sbx: &str, agent: &str) -> Result<Map<Str
 /// The keys of an entry that is wrapped already, perhaps for another agent or by an sbx that has moved.
 fn rewrapped(words: &[Value], sbx: &str, agent: &str) -> Map<String, Value> {
     let mut words = words.to_vec();
-    let own = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    let of_agent = |word: &Value| word == "--agent" || word == "-a";
-    match words[..own].iter().position(of_agent).filter(|at| at + 1 < own) {
-        Some(at) => words[at + 1] = json!(agent),
+    let texts: Vec<&str> = words.iter().map(|word| word.as_str().unwrap_or_default()).collect();
+    match option_value(&texts, "agent", Some('a')) {
+        Some(at) => words[at.word] = json!(format!("{}{agent}", &texts[at.word][..at.from])),
         None => drop(words.splice(2..2, [json!("--agent"), json!(agent)])),
     }
     Map::from_iter([("command".to_owned(), json!(sbx)), ("args".to_owned(), json!(words))])
@@ -381,6 +381,18 @@ mod tests {
         let server = &listed(&done.text, JSON).unwrap()[0].entry;
         let words = ["mcp", "wrap", "--agent", "scout", "--allowlist", "a.yml", "--", "npx", "--agent", "x"];
         assert_eq!((&server["command"], &server["args"]), (&json!("/usr/bin/sbx"), &json!(words)));
+    }
+
+    #[test]
+    fn an_agent_is_replaced_however_it_is_written() {
+        for (old, new) in [("--agent=old", "--agent=scout"), ("-aold", "-ascout"), ("-a=old", "-a=scout")] {
+            let text = json!({ "mcpServers": { "fs": { "command": "sbx", "args": ["mcp", "wrap", old, "--", "npx"] } } });
+            let done = install(&text.to_string(), JSON, &wrap()).unwrap();
+            let server = &listed(&done.text, JSON).unwrap()[0].entry;
+            assert_eq!(server["args"], json!(["mcp", "wrap", new, "--", "npx"]));
+            let again = install(&done.text, JSON, &wrap()).unwrap();
+            assert_eq!(again.entries[0].1, Outcome::Same);
+        }
     }
 
     #[test]

@@ -6,21 +6,18 @@
 
 mod npm;
 mod script;
+mod tool;
 mod uv;
 mod words;
 
 use crate::plan::Entry;
-use crate::profile::mcp_launchers;
+use crate::profile::{McpLauncher, mcp_launchers};
 use crate::run::OwnPrograms;
 use sbx_platform::path::within;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// How long a package may take to be fetched.
-const FETCH: Duration = Duration::from_secs(120);
+use tool::run_tool;
 
 /// What the user's own world looks like.
 #[derive(Clone, Debug)]
@@ -124,6 +121,19 @@ pub enum ResolveError {
 /// # Errors
 /// When its package cannot be found or fetched, or the command is not understood.
 pub fn resolve(argv: &[OsString], world: &World) -> Result<Resolved, ResolveError> {
+    let Some(launcher) = launcher(argv) else { return script::installed(argv, world) };
+    let rest = &argv[launcher.words.len()..];
+    match launcher.runtime {
+        Some("node") => npm::resolve(rest, world),
+        Some("uv") => uv::resolve(rest, world),
+        Some(_) | None => {
+            Err(ResolveError::Launcher { launcher: launcher.words.join(" "), why: launcher.why })
+        }
+    }
+}
+
+/// The launcher that a command starts with.
+fn launcher(argv: &[OsString]) -> Option<McpLauncher> {
     let words: Vec<&str> = argv.iter().map(|word| word.to_str().unwrap_or_default()).collect();
     let starts = |launcher: &[&str]| {
         words.len() >= launcher.len()
@@ -132,17 +142,53 @@ pub fn resolve(argv: &[OsString], world: &World) -> Result<Resolved, ResolveErro
                 word == *wanted
             })
     };
-    let launcher = mcp_launchers().filter(|launcher| starts(&launcher.words));
-    let Some(launcher) = launcher.max_by_key(|launcher| launcher.words.len()) else {
-        return script::installed(argv, world);
+    let launchers = mcp_launchers().filter(|launcher| starts(&launcher.words));
+    launchers.max_by_key(|launcher| launcher.words.len())
+}
+
+/// What is known of a command that is run as it is: by what ready maps know it, and the package of a file that is
+/// there. Which package a launcher starts is known only to the launcher.
+#[must_use]
+pub fn recognise(argv: &[OsString], world: &World) -> Resolved {
+    if let Some(known_as) = packages_named(argv) {
+        return Resolved { known_as, ..Resolved::default() };
+    }
+    let installed = script::installed(argv, world).unwrap_or_default();
+    let program = argv.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = program.rsplit('/').next().unwrap_or(&program);
+    let known_as = match installed.known_as.is_empty() {
+        true => vec![format!("bin:{name}")],
+        false => installed.known_as,
     };
-    let rest = &argv[launcher.words.len()..];
-    match launcher.runtime {
-        Some("node") => npm::resolve(rest, world),
-        Some("uv") => uv::resolve(rest, world),
-        Some(_) | None => {
-            Err(ResolveError::Launcher { launcher: launcher.words.join(" "), why: launcher.why })
-        }
+    Resolved { known_as, package: installed.package, ..Resolved::default() }
+}
+
+/// What a launcher's words could name as a package; none without a launcher.
+fn packages_named(argv: &[OsString]) -> Option<Vec<String>> {
+    let launcher = launcher(argv)?;
+    let python = matches!(launcher.words.first(), Some(&("uvx" | "uv" | "pipx")));
+    let words = argv[launcher.words.len()..].iter().filter_map(|word| word.to_str());
+    // An option's value may be the package; a word too many only has more asked.
+    let words = words.filter_map(|word| match word.strip_prefix('-') {
+        Some(option) => option.split_once('=').map(|(_, value)| value),
+        None => Some(word),
+    });
+    let known_as = words.filter_map(|word| match python {
+        true => uv::package_name(word).map(|name| format!("pypi:{name}")),
+        false => npm::named(word).map(|(name, _)| format!("npm:{name}")),
+    });
+    Some(known_as.collect())
+}
+
+impl Resolved {
+    /// The name of the package, as far as it is known.
+    #[must_use]
+    pub fn package_name(&self) -> Option<&str> {
+        let known = || {
+            let packages = |name: &'_ String| name.starts_with("npm:") || name.starts_with("pypi:");
+            self.known_as.iter().find(|name| packages(name)).and_then(|name| name.split_once(':'))
+        };
+        self.package.as_ref().map(|(name, _)| name.as_str()).or_else(|| known().map(|(_, name)| name))
     }
 }
 
@@ -185,41 +231,32 @@ fn read(path: &Path) -> Result<String, ResolveError> {
     std::fs::read_to_string(path).map_err(|source| ResolveError::Read { path: path.to_path_buf(), source })
 }
 
-/// Runs one of the user's own tools and hands out what it said.
-fn run_tool(program: &Path, args: &[&OsStr], world: &World) -> io::Result<(bool, String, String)> {
-    let mut child = Command::new(program)
-        .args(args)
-        .current_dir(&world.home)
-        .env("PATH", world.own.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
-    let take = |pipe: Option<&mut dyn Read>| {
-        let mut text = Vec::new();
-        if let Some(pipe) = pipe {
-            let _ = pipe.take(1 << 20).read_to_end(&mut text);
-        }
-        String::from_utf8_lossy(&text).into_owned()
-    };
-    let errors = std::thread::spawn(move || take(err.as_mut().map(|pipe| pipe as &mut dyn Read)));
-    let output = std::thread::spawn(move || take(out.as_mut().map(|pipe| pipe as &mut dyn Read)));
-    let until = Instant::now() + FETCH;
-    let status = loop {
-        match child.try_wait()? {
-            Some(status) => break status,
-            None if Instant::now() > until => {
-                child.kill()?;
-                break child.wait()?;
-            }
-            None => std::thread::sleep(Duration::from_millis(10)),
-        }
-    };
-    let said = |thread: std::thread::JoinHandle<String>| thread.join().unwrap_or_default();
-    Ok((status.success(), said(output), said(errors)))
-}
-
 fn last_line(text: &str) -> String {
     text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_known_by_its_name_without_being_fetched() {
+        let known = |line: &str| {
+            let argv: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let known_as = packages_named(&argv)?;
+            Resolved { known_as, ..Resolved::default() }.package_name().map(str::to_owned)
+        };
+        for (line, package) in [
+            ("npx -y @scope/server@1.2 /w", Some("@scope/server")),
+            ("/usr/bin/npx --package=@scope/server tool", Some("@scope/server")),
+            ("bunx --bun server-x", Some("server-x")),
+            ("pnpm dlx server-x@latest", Some("server-x")),
+            ("uvx mcp-server-git==1.0 --repository /w", Some("mcp-server-git")),
+            ("uv tool run --from mcp-server-git[x] prog", Some("mcp-server-git")),
+            ("pipx run mcp-server-git", Some("mcp-server-git")),
+            ("mcp-server-git", None),
+        ] {
+            assert_eq!(known(line).as_deref(), package, "{line}");
+        }
+    }
 }

@@ -97,7 +97,7 @@ fn cache(world: &World) -> PathBuf {
 }
 
 /// A package's name and version, when it is one of the registry's.
-fn named(spec: &str) -> Option<(&str, Option<&str>)> {
+pub(super) fn named(spec: &str) -> Option<(&str, Option<&str>)> {
     let (scope, rest) = match spec.strip_prefix('@') {
         Some(scoped) => scoped.split_once('/').map(|(scope, rest)| (scope.len() + 2, rest))?,
         None => (0, spec),

@@ -23,8 +23,7 @@ struct Asked {
 pub(super) fn resolve(args: &[OsString], world: &World) -> Result<Resolved, ResolveError> {
     let asked = parse(args)?;
     let spec = asked.from.clone().unwrap_or_else(|| asked.program.clone());
-    let end = spec.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))).unwrap_or(spec.len());
-    let package = spec[..end].to_owned();
+    let package = package_name(&spec).unwrap_or_default().to_owned();
     let program =
         asked.program.split(['@', '=', '[', '<', '>', '~', '!']).next().unwrap_or_default().to_owned();
     let key = format!("uvx {} {spec}", asked.options.join(" "));
@@ -42,6 +41,12 @@ pub(super) fn resolve(args: &[OsString], world: &World) -> Result<Resolved, Reso
     resolved.known_as.insert(0, format!("pypi:{package}"));
     resolved.package = Some((package, version));
     Ok(resolved)
+}
+
+/// A package's name, without its version and its extras.
+pub(super) fn package_name(spec: &str) -> Option<&str> {
+    let end = spec.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c))).unwrap_or(spec.len());
+    (end > 0).then(|| &spec[..end])
 }
 
 const UVX: Launcher = Launcher {

@@ -80,6 +80,8 @@ impl Serve {
     /// # Errors
     /// When nothing could be served.
     pub fn run(self, log: Arc<dyn Sink>, teller: Arc<dyn Teller>) -> Result<u8, ServeError> {
+        // Before any thread is started, so that the signals come to us and to nobody else; a remark starts one.
+        let signals = Signals::collect().ok();
         sweep();
         let mut source = Source::new(self.setting, self.agent, self.cwd.clone());
         let (scene, changes) = source.load().map_err(ServeError::Scene)?;
@@ -93,8 +95,6 @@ impl Serve {
         teller.tell(&scene.rules.allowlist.summary());
         let begun = json!({ "server": "sbx", "serves": session, "cwd": self.cwd.to_string_lossy() });
         log.record(Event::new("mcp", &agent, begun)).map_err(ServeError::Audit)?;
-        // Before any thread is started, so that the signals come to us and to nobody else.
-        let signals = Signals::collect().ok();
         let means = Means::new(&session, self.backend, self.accepted, Arc::clone(&log));
         let server = Server::new(scene, means, Arc::clone(&teller));
         let out = Out::to_client()?;

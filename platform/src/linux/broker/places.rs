@@ -95,7 +95,7 @@ mod tests {
     fn a_private_place_lends_no_right_to_write() {
         let mut plan = plan(vec![place("/", Rights::WRITE), place("/w", Rights::REMOVE)]);
         assert!(!has_unwritten(&plan));
-        let private = MountOp::Tmpfs { dest: "/".into(), size: 1, mode: 0o700, code: Code::Allowed };
+        let private = MountOp::Tmpfs { dest: "/".into(), size: Some(1), mode: 0o700, code: Code::Allowed };
         plan.mounts.insert(0, private);
         assert!(has_unwritten(&plan));
         plan.rights[1].rights = Rights::WRITE;
