@@ -18,8 +18,8 @@ use crate::path::within;
 use crate::plan::{Access, Code, MountOp, Plan};
 use crate::report::{SetupFailure, Step};
 
-/// Bytes for the directories, links and small files of the root itself.
-const ROOT_SIZE: u64 = 16 << 20;
+/// What a file of any length at least takes.
+const PAGE: u64 = 4096;
 /// Bytes in private directories when the plan names none.
 const SCRATCH_SIZE: u64 = 1 << 30;
 /// Descriptors that are closed together.
@@ -72,7 +72,7 @@ struct View<'p> {
 pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(), SetupFailure> {
     let at_root = |error: io::Error| failure(Step::Root, Path::new("/"), &error);
     mount::make_private().map_err(at_root)?;
-    let size = CString::new(scratch_size(plan).saturating_add(ROOT_SIZE).to_string());
+    let size = CString::new(scratch_size(plan).saturating_add(own_size(plan)).to_string());
     let size = size.map_err(|error| at_root(error.into()))?;
     let options = [(c"mode", c"0755"), (c"size", size.as_c_str())];
     let root = mount::new_filesystem(c"tmpfs", &options, NOSUID | NODEV).map_err(at_root)?;
@@ -102,6 +102,20 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
     mount::pivot(view.root.as_fd()).map_err(|error| failure(Step::Pivot, Path::new("/"), &error))?;
     fd::close_all(view.put);
     Ok(())
+}
+
+/// Bytes that the files and links of the root itself take; directories and mount points take none.
+fn own_size(plan: &Plan) -> u64 {
+    let length = |op: &MountOp| match op {
+        MountOp::File { data, .. } => data.len(),
+        MountOp::Symlink { target, .. } => target.as_os_str().len(),
+        MountOp::Bind { .. }
+        | MountOp::Tmpfs { .. }
+        | MountOp::Dir { .. }
+        | MountOp::Proc { .. }
+        | MountOp::Dev { .. } => 0,
+    };
+    plan.mounts.iter().map(|op| (length(op) as u64).next_multiple_of(PAGE)).sum()
 }
 
 /// Bytes that private directories may hold.
