@@ -182,3 +182,15 @@ fn a_server_that_reaches_a_limit_is_recorded_so() {
     assert_eq!((limits.len(), ends.len()), (1, 1));
     assert_eq!(limits[0]["body"]["launch"], ends[0]["body"]["launch"]);
 }
+
+#[test]
+fn a_server_whose_fence_cannot_be_had_has_an_end_too() {
+    let env = world(ALL);
+    let wrap = ["mcp", "wrap", "--agent", "tester", "--backend", "landlock", "--", "python3", "server.py"];
+    let said = env.sbx(&wrap);
+    assert!(said.contains("backend landlock does not give") && said.contains("[exit 125]"), "{said}");
+    let (launches, ends) = (kinds(&env, "launch"), kinds(&env, "end"));
+    assert_eq!((launches.len(), ends.len()), (1, 1));
+    assert_eq!(launches[0]["body"]["launch"], ends[0]["body"]["launch"]);
+    assert!(ends[0]["body"]["error"].as_str().unwrap().contains("landlock"), "{}", ends[0]);
+}
