@@ -5,6 +5,7 @@
 //! that do not exist yet under a pattern, and taking away a granted place itself; and for moves and hard links between
 //! two directories, which `docs/guide/capabilities.md` names. Of programs it knows the files and not the arguments.
 
+#![expect(clippy::print_stdout, reason = "a run that failed shows the seeds it started from")]
 #![expect(clippy::panic, reason = "a test that cannot go on should say so and stop")]
 
 #[path = "support_agreement"]
