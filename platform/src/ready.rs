@@ -149,8 +149,7 @@ mod tests {
 
         let (mut pipe_end, pipe) = std::io::pipe().unwrap();
         let (mut socket_end, socket) = std::os::unix::net::UnixStream::pair().unwrap();
-        for (from, to) in
-            [(&mut pipe_end as &mut dyn Read, pipe.as_fd()), (&mut socket_end, socket.as_fd())]
+        for (from, to) in [(&mut pipe_end as &mut dyn Read, pipe.as_fd()), (&mut socket_end, socket.as_fd())]
         {
             let line: Vec<u8> = (0..1 << 22).map(|at: u32| at as u8).collect();
             let mut sent = 0;
