@@ -98,7 +98,11 @@ impl Protected {
             names.iter().flat_map(|name| name.may_make.iter().chain(&name.may_take)).cloned().collect();
         let (paths, by_first, file_size) =
             (paths.into_iter().collect(), OnceCell::new(), plan.limits.file_size);
-        let written = written(plan).map(|place| place.path.clone()).collect();
+        // Asked for only where something is unwritten, which is seldom.
+        let written = match unwritten.is_empty() {
+            true => Vec::new(),
+            false => written(plan).map(|place| place.path.clone()).collect(),
+        };
         let input = None;
         any.then_some(Self {
             paths,
