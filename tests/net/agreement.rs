@@ -1,7 +1,7 @@
 //! What `decide` says and what an origin received are the same, for random grants and requests.
 
 use crate::origin::{Origin, Speaks};
-use crate::world::{World, issue, seeds};
+use crate::world::{Seeded, World, issue, seeds};
 use sbx::capability::Spec;
 use sbx::{Facts, Policy, Request, decide};
 
@@ -44,7 +44,7 @@ fn decide_and_the_origin_agree() {
 }
 
 fn agree(seed: u64) {
-    eprintln!("SBX_TEST_SEED={seed} repeats this");
+    let _told = Seeded(seed);
     let mut dice = Dice(seed);
     let world = World::new();
     let issued = issue(HOSTS);

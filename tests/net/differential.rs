@@ -5,7 +5,7 @@
 //! let pass is to a request that the server read.
 
 use crate::matrix::programs;
-use crate::world::{World, awaited, free_port, seeds};
+use crate::world::{Seeded, World, awaited, free_port, seeds};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -55,7 +55,7 @@ fn nginx_reads_what_the_gateway_read() {
 #[test]
 fn node_reads_of_http2_what_the_gateway_read() {
     for seed in seeds(11) {
-        eprintln!("SBX_TEST_SEED={seed} repeats this");
+        let _told = Seeded(seed);
         let world = World::new();
         let script = world.write("server.js", NODE_TWO);
         let mut server = Server::start(Command::new("node").arg(script));
@@ -104,7 +104,7 @@ impl Drop for Server {
 
 /// Sends the mixtures to a server that prints its port, unless that is known, and then each request it read.
 fn differ(world: &World, mut command: Command, port: Option<u16>, seed: u64) {
-    eprintln!("SBX_TEST_SEED={seed} repeats this");
+    let _told = Seeded(seed);
     let mut server = Server::start(&mut command);
     let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
     let port = port.unwrap_or_else(|| lines.next().unwrap().unwrap().parse().unwrap());

@@ -3,6 +3,7 @@
 use crate::origin::{Origin, Speaks};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -163,6 +164,17 @@ pub(crate) fn seeds(usual: u64) -> Vec<u64> {
     }
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     vec![usual, u64::from(now.subsec_nanos()) ^ now.as_secs()]
+}
+
+/// Tells of its seed when the test fails.
+pub(crate) struct Seeded(pub(crate) u64);
+
+impl Drop for Seeded {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = writeln!(std::io::stderr(), "SBX_TEST_SEED={} repeats this", self.0);
+        }
+    }
 }
 
 /// A port of an address of this machine that nobody listens on, and that the system gives to nobody by itself.
