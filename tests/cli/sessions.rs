@@ -1,5 +1,6 @@
 //! What a session keeps, who reaches it, and what a review hears of.
 
+use crate::support::program;
 use crate::tools::{session_dirs, world};
 
 #[test]
@@ -51,4 +52,20 @@ fn a_review_hears_of_records_that_are_not_trusted() {
     env.write("project/.sbx/agents/helper.md", "---\nid: helper\ntools: {t: echo hi}\n---\n");
     let told = env.sbx(&["tools", "list", "--all"]);
     assert!(told.contains("helper.md: a project's record that is not trusted"), "{told}");
+}
+
+#[test]
+fn a_session_keeps_nothing_of_whoever_began_it() {
+    let env = world();
+    let begin = "exec 9>&1 1>/dev/null; exec \"$0\" tools start -a w --session s --idle 60s daemon";
+    let mut begun = env.command("sh");
+    let begun = begun.args(["-c", begin]).arg(program()).stdout(std::process::Stdio::piped());
+    let begun = begun.spawn().expect("a shell");
+    let (tell, told) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        tell.send(begun.wait_with_output().is_ok_and(|output| output.status.success()))
+    });
+    let ended = told.recv_timeout(std::time::Duration::from_secs(20));
+    env.sbx(&["tools", "stop", "--session", "s", "--all"]);
+    assert_eq!(ended, Ok(true), "the pipe of whoever began it is closed with it");
 }

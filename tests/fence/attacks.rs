@@ -245,3 +245,23 @@ fn knobs_of_the_machine_stay_as_they_are_for_what_root_launches() {
         assert_eq!(run.stdout, "looked\n", "{backend:?}: {}", run.stderr);
     }
 }
+
+#[test]
+fn a_copy_is_put_down_over_what_is_protected_only_where_something_may_be_written() {
+    for (backend, accepted) in BACKENDS {
+        let bench = Bench::new("copy");
+        bench.subdir("lib");
+        bench.subdir(".git/hooks");
+        bench.write(".git/hooks/same", "same");
+        bench.write("lib/same", "same");
+        bench.record(
+            "capabilities:\n  - proc.exec: {in: ROOT}\n  - fs.read: {in: ROOT}\n  - fs.delete: {in: ROOT/lib}\n",
+        );
+        let launch = format!("SBX exec --agent agent.yml --backend {backend} {accepted} --");
+        let rename = "import os; os.rename('lib/same', '.git/hooks/same')";
+        let run = bench.shell_line(&format!("{launch} python3 -c \"{rename}\""));
+        assert!(run.status != 0 && bench.exists("lib/same"), "{backend}: {}", run.stderr);
+        let run = bench.shell_line(&format!("{launch} rm lib/same"));
+        assert!(run.status == 0 && !bench.exists("lib/same"), "{backend}: {}", run.stderr);
+    }
+}

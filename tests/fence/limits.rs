@@ -195,3 +195,18 @@ fn submodules_of_a_new_repository_work() {
         assert_eq!(before, after, "{backend:?}");
     }
 }
+
+#[test]
+fn private_directories_hold_together_what_is_granted_them() {
+    let bench = Bench::new("together");
+    bench.open_record("limits: {tmp: 3M}\n");
+    let fill = |place: &str| format!("head -c 1M /dev/zero > {place}/fill && echo {place}");
+    let line = ["/tmp", "$HOME", "/dev/shm"].map(fill).join("; ");
+    let run =
+        bench.sh(&format!("{line}; echo more >> /tmp/fill 2>/dev/null || echo full; id -u > /dev/null"));
+    let told: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!((told.len(), told[0], told[2], told[3]), (4, "/tmp", "/dev/shm", "full"), "{}", run.stderr);
+    let run = bench.sh("df -k /tmp $HOME /dev/shm | awk 'NR > 1 { print $1, $4 }' | sort -u | wc -l; stat -c %a /tmp /dev/shm $HOME; touch /x");
+    assert_eq!(run.stdout, "1\n1777\n1777\n700\n", "{}", run.stderr);
+    assert!(run.stderr.contains("Read-only"), "{}", run.stderr);
+}

@@ -251,7 +251,8 @@ impl<'p> Hands<'p> {
         }
         if let Err(refused) = self.guard(&to, Change::Make) {
             // git writes its settings anew even where nothing changes.
-            let changes = flags != 0 || !settings::is_same(&from, &to);
+            let written = self.protected.is_written(&to.path);
+            let changes = flags != 0 || !written || !settings::is_same(&from, &to);
             return if changes { Err(refused) } else { settings::leave(&from).map(|()| Done::Nothing) };
         }
         if to_kind.is_some() {

@@ -148,6 +148,11 @@ impl Protected {
         lies_in(&self.unwritten) && !lies_in(&self.written)
     }
 
+    /// Whether `path` lies where files of the host may be written, but for what is protected.
+    pub(super) fn is_written(&self, path: &Path) -> bool {
+        self.lasting.iter().any(|place| path.starts_with(place)) && !self.is_unwritten(path)
+    }
+
     /// Whether rights are held here that the kernel's own rules would lend too widely.
     pub(crate) fn holds_rights(&self) -> bool {
         !self.held_here.is_empty()
