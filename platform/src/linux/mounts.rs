@@ -20,6 +20,8 @@ use crate::report::{SetupFailure, Step};
 
 /// What a file of any length at least takes.
 const PAGE: u64 = 4096;
+/// What a link says takes nothing by itself while it is shorter than this.
+const SHORT_LINK: usize = 128;
 /// Bytes in private directories when the plan names none.
 const SCRATCH_SIZE: u64 = 1 << 30;
 /// Descriptors that are closed together.
@@ -104,11 +106,14 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
     Ok(())
 }
 
-/// Bytes that the files and links of the root itself take; directories and mount points take none.
+/// Bytes that the files and long links of the root itself take; directories and mount points take none.
 fn own_size(plan: &Plan) -> u64 {
     let length = |op: &MountOp| match op {
         MountOp::File { data, .. } => data.len(),
-        MountOp::Symlink { target, .. } => target.as_os_str().len(),
+        MountOp::Symlink { target, .. } => match target.as_os_str().len() {
+            ..SHORT_LINK => 0,
+            length => length,
+        },
         MountOp::Bind { .. }
         | MountOp::Tmpfs { .. }
         | MountOp::Dir { .. }
