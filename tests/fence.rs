@@ -4,6 +4,8 @@
 mod attacks;
 #[path = "fence/bench.rs"]
 mod bench;
+#[path = "fence/closed.rs"]
+mod closed;
 #[path = "fence/faults.rs"]
 mod faults;
 #[path = "fence/handed.rs"]

@@ -173,6 +173,8 @@ fn mount(op: &MountOp, plan: &Plan, all: &mut Options) -> io::Result<()> {
             let size = mounts::scratch_size(plan);
             all.flag(&["--perms", "1777", "--size", &size.to_string()]);
             all.path("--tmpfs", &[&dest.join("shm")]);
+            // Files without a name could be made there, as large as one likes.
+            all.path("--remount-ro", &[dest]);
         }
     }
     Ok(())

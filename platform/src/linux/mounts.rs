@@ -18,6 +18,10 @@ use crate::path::within;
 use crate::plan::{Access, Code, MountOp, Plan};
 use crate::report::{SetupFailure, Step};
 
+/// For so many bytes of a file system there is a name.
+const BYTES_A_NAME: u64 = 1024;
+/// Names beside those: of the root itself, which has some hundred.
+const OWN_NAMES: u64 = 4096;
 /// What a file of any length at least takes.
 const PAGE: u64 = 4096;
 /// What a link says takes nothing by itself while it is shorter than this.
@@ -74,9 +78,9 @@ struct View<'p> {
 pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(), SetupFailure> {
     let at_root = |error: io::Error| failure(Step::Root, Path::new("/"), &error);
     mount::make_private().map_err(at_root)?;
-    let size = CString::new(scratch_size(plan).saturating_add(own_size(plan)).to_string());
-    let size = size.map_err(|error| at_root(error.into()))?;
-    let options = [(c"mode", c"0755"), (c"size", size.as_c_str())];
+    let size = scratch_size(plan).saturating_add(own_size(plan));
+    let [size, names] = room(size).map_err(at_root)?;
+    let options = [(c"mode", c"0755"), (c"size", size.as_c_str()), (c"nr_inodes", names.as_c_str())];
     let root = mount::new_filesystem(c"tmpfs", &options, NOSUID | NODEV).map_err(at_root)?;
     let proc = fd::open(fd::cwd(), c"/proc", libc::O_PATH | libc::O_DIRECTORY, 0).map_err(at_root)?;
     mount::attach(root.as_fd(), proc.as_fd()).map_err(at_root)?;
@@ -104,6 +108,12 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
     mount::pivot(view.root.as_fd()).map_err(|error| failure(Step::Pivot, Path::new("/"), &error))?;
     fd::close_all(view.put);
     Ok(())
+}
+
+/// The bytes and the names for which a file system of `size` has room: what a name takes is counted nowhere else.
+fn room(size: u64) -> io::Result<[CString; 2]> {
+    let names = (size / BYTES_A_NAME).saturating_add(OWN_NAMES);
+    Ok([CString::new(size.to_string())?, CString::new(names.to_string())?])
 }
 
 /// Bytes that the files and long links of the root itself take; directories and mount points take none.
@@ -252,9 +262,10 @@ impl View<'_> {
         if size.is_none() && is_new && self.make_dir(dest)? {
             return self.open_up(dest, mode, code);
         }
-        let size = CString::new(size.unwrap_or_else(|| scratch_size(self.plan)).to_string())?;
+        let [size, names] = room(size.unwrap_or_else(|| scratch_size(self.plan)))?;
         let mode = CString::new(format!("{mode:o}"))?;
-        let options = [(c"size", size.as_c_str()), (c"mode", mode.as_c_str())];
+        let options =
+            [(c"size", size.as_c_str()), (c"nr_inodes", names.as_c_str()), (c"mode", mode.as_c_str())];
         let tree = mount::new_filesystem(c"tmpfs", &options, NOSUID | NODEV | code_bits(code))?;
         self.own.push(fd::stat(tree.as_raw_fd())?.st_dev);
         let point = self.dir_point(dest)?;

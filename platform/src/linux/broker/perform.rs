@@ -243,6 +243,10 @@ impl<'p> Hands<'p> {
         }
         let is_own = || self.own.has(to.parent.as_fd());
         if let Some(keys) = self.protected.settings_at(&to.path, &is_own).filter(|_| flags == 0) {
+            // A copy takes two names away; where that is refused, nothing of it may be left.
+            if !self.protected.is_taken(&from.path) || !self.protected.is_taken(&to.path) {
+                return Err(errno(libc::EACCES));
+            }
             return settings::replace(&from, &to, keys).map(|()| Done::Nothing);
         }
         // Of what is protected a copy may be put down again; where there is no right to write, nothing is.

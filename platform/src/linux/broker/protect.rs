@@ -39,6 +39,8 @@ pub(crate) struct Protected {
     unwritten: Vec<PathBuf>,
     /// Places where files may be written, be it inside one of those.
     written: Vec<PathBuf>,
+    /// Places from which names may be taken away.
+    taken: Vec<PathBuf>,
     /// The largest file there may be.
     file_size: Option<u64>,
     /// The pipe that is the command's input and not its output too, as device and number.
@@ -103,6 +105,8 @@ impl Protected {
             true => Vec::new(),
             false => written(plan).map(|place| place.path.clone()).collect(),
         };
+        let removed = plan.rights.iter().filter(|place| place.rights.contains(Rights::REMOVE));
+        let taken = removed.map(|place| place.path.clone()).collect();
         let input = None;
         any.then_some(Self {
             paths,
@@ -113,6 +117,7 @@ impl Protected {
             lasting,
             unwritten,
             written,
+            taken,
             file_size,
             input,
             proc,
@@ -151,6 +156,11 @@ impl Protected {
     /// Whether `path` lies where files of the host may be written, but for what is protected.
     pub(super) fn is_written(&self, path: &Path) -> bool {
         self.lasting.iter().any(|place| path.starts_with(place)) && !self.is_unwritten(path)
+    }
+
+    /// Whether the name `path` may be taken away, but for what is protected.
+    pub(super) fn is_taken(&self, path: &Path) -> bool {
+        self.taken.iter().any(|place| path.starts_with(place))
     }
 
     /// Whether rights are held here that the kernel's own rules would lend too widely.

@@ -44,8 +44,10 @@ const NEW_TIME: u32 = 0x80;
 /// Set-user-ID and set-group-ID.
 const SET_ID: u32 = 0o6000;
 /// TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD: typing into, or taking over, a terminal. FS_IOC_SETFLAGS, its 32-bit form and
-/// FS_IOC_FSSETXATTR: a directory that is made to fold letters knows protected names by others.
-const DEVICE_TRICKS: &[u32] = &[0x5412, 0x541c, 0x541d, 0x5423, 0x4008_6602, 0x4004_6602, 0x401c_5820];
+/// FS_IOC_FSSETXATTR: a directory that is made to fold letters knows protected names by others. FS_IOC_SETVERSION and
+/// its 32-bit form: no rule of the kernel's knows it.
+const DEVICE_TRICKS: &[u32] =
+    &[0x5412, 0x541c, 0x541d, 0x5423, 0x4008_6602, 0x4004_6602, 0x401c_5820, 0x4008_7602, 0x4004_7602];
 /// `F_SETLEASE`: a lease would keep whoever opens the file, the broker among them, waiting.
 const LEASES: &[u32] = &[1024];
 /// Calls that choose a process to schedule otherwise, by its number; 0 is the caller.
@@ -101,6 +103,9 @@ const REMOVING: [&str; 3] = ["unlink", "unlinkat", "rmdir"];
 
 /// Calls that change times.
 const TIMES: [&str; 4] = ["utime", "utimes", "futimesat", "utimensat"];
+
+/// Calls that change owners. Nobody inside has another owner to give, but they take away what a mode says of set-ID.
+const OWNERS: [&str; 4] = ["chown", "fchown", "lchown", "fchownat"];
 
 /// Calls that give a socket an address or another end; they are performed on the caller's behalf.
 const CONNECTING: [&str; 3] = ["connect", "bind", "listen"];
@@ -291,6 +296,7 @@ impl Filter {
         }
         if self.times {
             TIMES.iter().for_each(|name| rules.add(name, ask));
+            OWNERS.iter().for_each(|name| rules.add(name, Action::Return(error(libc::EPERM))));
         }
     }
 

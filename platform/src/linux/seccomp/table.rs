@@ -258,6 +258,10 @@ pub(crate) const CHECKED: &[Call] = &[
     x86_only("utimes", 235),
     x86_only("futimesat", 261),
     call("utimensat", 280, 88),
+    x86_only("chown", 92),
+    call("fchown", 93, 55),
+    x86_only("lchown", 94),
+    call("fchownat", 260, 54),
     call("umask", 95, 166),
     call("shmget", 29, 194),
     call("shmat", 30, 196),
@@ -335,6 +339,7 @@ mod tests {
         SYS_settimeofday SYS_setxattr SYS_shmat SYS_shmctl SYS_shmget SYS_socket SYS_socketpair
         SYS_statx SYS_swapoff SYS_swapon SYS_symlinkat SYS_syslog SYS_truncate SYS_umask
         SYS_umount2 SYS_unlinkat SYS_unshare SYS_userfaultfd SYS_utimensat SYS_vhangup
+        SYS_fchown SYS_fchownat
     };
 
     /// What it knows on this one besides.
@@ -343,7 +348,7 @@ mod tests {
         SYS__sysctl SYS_access SYS_chmod SYS_creat SYS_fchmodat2 SYS_futimesat SYS_ioperm SYS_iopl
         SYS_kexec_file_load SYS_link SYS_lstat SYS_mkdir SYS_mknod SYS_modify_ldt SYS_open
         SYS_readlink SYS_rename SYS_renameat SYS_rmdir SYS_stat SYS_symlink SYS_unlink
-        SYS_uselib SYS_utime SYS_utimes
+        SYS_uselib SYS_utime SYS_utimes SYS_chown SYS_lchown
     };
     #[cfg(target_arch = "aarch64")]
     const HERE: &[(&str, libc::c_long)] = &[];
