@@ -339,7 +339,7 @@ pub fn lower(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> R
         view.add_trust(network::trust(outlet, host));
     }
     if host.system() == System::Linux {
-        view.add_top(&places, &programs);
+        view.add_top(&places, &programs, &root);
     }
     let mut plan = Plan::new(program, argv);
     plan.mounts = view.mounts;

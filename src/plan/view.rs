@@ -215,14 +215,15 @@ impl View {
 
     /// Where all that is shown may be read, one right at the top says so, in place of one for each.
     ///
-    /// A place that may only be written rules that out, because rights add up along a path.
-    pub(super) fn add_top(&mut self, places: &Places, programs: &Programs) {
+    /// A place that may only be written rules that out, because rights add up along a path. What `root` has stays, too:
+    /// whenever a file is opened the kernel goes up from it until it has found all rights, and most work is done there.
+    pub(super) fn add_top(&mut self, places: &Places, programs: &Programs, root: &Path) {
         if places.iter().any(|(path, _)| !places.rights_at(path).contains(READ | Rights::LIST)) {
             return;
         }
         let execute = if *programs == Programs::Any { Rights::EXECUTE } else { Rights::NONE };
         let top = READ | Rights::LIST | execute;
-        self.rights.retain(|place| !top.contains(place.rights));
+        self.rights.retain(|place| place.path == root || !top.contains(place.rights));
         self.right("/", top);
     }
 }

@@ -69,6 +69,16 @@ pub(crate) enum Tcp {
     Refused,
 }
 
+/// Who keeps files that may only be read from being cut short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cutting {
+    /// Landlock.
+    Refused,
+    /// The mounts, which are read-only. Whenever a file is opened, the kernel looks for the right to cut it too, up to
+    /// the root unless it finds it; so it finds it where reading is allowed.
+    LeftToMounts,
+}
+
 /// The level of this kernel, 0 for none, at most [`NEWEST`].
 pub(crate) fn level() -> u32 {
     const VERSION: u32 = 1;
@@ -128,7 +138,7 @@ fn translate(rights: Rights) -> u64 {
 /// Restricts this process and its descendants to `places`. Needs `no_new_privs`.
 ///
 /// Places that do not exist are passed over: there is nothing to allow.
-pub(crate) fn restrict(level: u32, places: &[Place], tcp: Tcp) -> Result<(), SetupFailure> {
+pub(crate) fn restrict(level: u32, places: &[Place], cutting: Cutting, tcp: Tcp) -> Result<(), SetupFailure> {
     let fail = |path: &Path, error: &io::Error| SetupFailure {
         step: Step::Landlock,
         object: path.display().to_string(),
@@ -145,7 +155,8 @@ pub(crate) fn restrict(level: u32, places: &[Place], tcp: Tcp) -> Result<(), Set
             continue;
         }
         let rights = places[index..].iter().filter(same).fold(Rights::NONE, |all, other| all | other.rights);
-        shown.extend(add(&ruleset, level, &place.path, rights).map_err(|error| fail(&place.path, &error))?);
+        let allowed = with_cutting(translate(rights), cutting) & known(level);
+        shown.extend(add(&ruleset, &place.path, allowed).map_err(|error| fail(&place.path, &error))?);
         if shown.len() == AT_ONCE {
             fd::close_all(shown.drain(..));
         }
@@ -193,14 +204,21 @@ fn enforce(ruleset: &OwnedFd) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) }).map(drop)
 }
 
-/// Allows `rights` below `path`; the descriptor the kernel was shown, if there is anything there.
-fn add(ruleset: &OwnedFd, level: u32, path: &Path, rights: Rights) -> io::Result<Option<OwnedFd>> {
+/// What reading goes with.
+fn with_cutting(allowed: u64, cutting: Cutting) -> u64 {
+    match cutting {
+        Cutting::LeftToMounts if allowed & READ_FILE != 0 => allowed | TRUNCATE,
+        Cutting::LeftToMounts | Cutting::Refused => allowed,
+    }
+}
+
+/// Allows this below `path`; the descriptor the kernel was shown, if there is anything there.
+fn add(ruleset: &OwnedFd, path: &Path, allowed: u64) -> io::Result<Option<OwnedFd>> {
     // Links were followed when the place was decided on; one that stands there now was put there since.
     let target = match fd::open2(fd::cwd(), &c_path(path)?, libc::O_PATH, 0, fd::NO_SYMLINKS) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    let allowed = translate(rights) & known(level);
     match allow(ruleset, &target, allowed) {
         // The kernel knows what it is, and takes no rights of directories for a file.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) && allowed & !ON_FILES != 0 => {
@@ -233,6 +251,16 @@ mod tests {
     fn removing_is_apart_from_writing() {
         assert_eq!(translate(Rights::WRITE) & (REMOVE_DIR | REMOVE_FILE), 0);
         assert_eq!(translate(Rights::REMOVE), REMOVE_DIR | REMOVE_FILE);
+    }
+
+    #[test]
+    fn cutting_goes_with_reading_only_where_mounts_keep_it_off() {
+        for rights in [Rights::LIST, Rights::READ, Rights::REMOVE, Rights::EXECUTE] {
+            let bits = translate(rights);
+            assert_eq!(with_cutting(bits, Cutting::Refused), bits);
+            let more = if rights == Rights::READ { TRUNCATE } else { 0 };
+            assert_eq!(with_cutting(bits, Cutting::LeftToMounts), bits | more);
+        }
     }
 
     #[test]

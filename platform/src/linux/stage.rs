@@ -16,14 +16,15 @@ use crate::error::PlatformError;
 use crate::linux::bare::Children;
 use crate::linux::broker::Protected;
 use crate::linux::keeper::{self, Keeper};
-use crate::linux::landlock::{self, Tcp};
+use crate::linux::landlock::{self, Cutting, Tcp};
 use crate::linux::message::{MESSAGE_MAX, Message};
 use crate::linux::net::{Behalf, GO};
 use crate::linux::seccomp::{self, Arch, Filter, Inet, Instruction, Watch};
 use crate::linux::sys::{c_path, check_int, fd, number, process, signal, socket};
 use crate::linux::trace::Tracer;
 use crate::linux::{caps, limits, terminal};
-use crate::plan::{Exec, Limits, MountOp, Network, Place, Plan, Rights, Stdio, UnixSockets};
+use crate::path::within;
+use crate::plan::{Access, Exec, Limits, MountOp, Network, Place, Plan, Rights, Stdio, UnixSockets};
 use crate::report::{SetupFailure, Step};
 
 /// Room for the child between its birth and `execve`; it only makes system calls there.
@@ -46,6 +47,7 @@ pub(crate) struct Stage {
     env: Vec<CString>,
     cwd: CString,
     places: Vec<Place>,
+    cutting: Cutting,
     limits: Limits,
     pass: Vec<RawFd>,
     terminal: bool,
@@ -91,6 +93,7 @@ impl Stage {
             env: env.collect::<Result<_, _>>()?,
             cwd: path(&plan.cwd)?,
             places: if surroundings.namespaces { places(plan) } else { plan.rights.clone() },
+            cutting: if surroundings.namespaces { cutting(plan) } else { Cutting::Refused },
             limits: plan.limits.clone(),
             pass: plan.pass_fds.clone(),
             terminal: plan.stdio == Stdio::Pty,
@@ -177,7 +180,7 @@ impl Stage {
         let free = self.surroundings.namespaces || self.behalf.is_some();
         let tcp = if free { Tcp::Free } else { Tcp::Refused };
         if self.surroundings.landlock > 0 {
-            landlock::restrict(self.surroundings.landlock, &self.places, tcp)?;
+            landlock::restrict(self.surroundings.landlock, &self.places, self.cutting, tcp)?;
         }
         seccomp::install(&self.filter).map_err(|error| fail(Step::Seccomp, "", &error))
     }
@@ -352,6 +355,27 @@ fn places(plan: &Plan) -> Vec<Place> {
         }
     }
     all
+}
+
+/// The mounts keep files from being cut short if everything that is not read-only may be written to as a whole; else,
+/// as where only removing is granted, Landlock has to.
+fn cutting(plan: &Plan) -> Cutting {
+    let may_be_written = |path: &Path| {
+        let above = plan.rights.iter().filter(|place| within(path, &place.path));
+        let rights = above.fold(Rights::NONE, |all, place| all | place.rights);
+        rights.contains(Rights::WRITE) || rights.contains(Rights::MODIFY)
+    };
+    let whole = plan.mounts.iter().all(|op| match op {
+        MountOp::Bind { dest, access: Access::ReadWrite | Access::Copied, .. } => may_be_written(dest),
+        MountOp::Tmpfs { dest, .. } => may_be_written(dest),
+        MountOp::Bind { access: Access::ReadOnly, .. }
+        | MountOp::Dir { .. }
+        | MountOp::Symlink { .. }
+        | MountOp::File { .. }
+        | MountOp::Proc { .. }
+        | MountOp::Dev { .. } => true,
+    });
+    if whole { Cutting::LeftToMounts } else { Cutting::Refused }
 }
 
 /// What the newborn child needs; it shares this memory until `execve`.
