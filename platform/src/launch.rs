@@ -77,6 +77,21 @@ pub fn probe() -> Result<Probe, PlatformError> {
     elsewhere::refuse((), None)
 }
 
+/// What the system would be told before the command of `plan` runs behind `backend`, as text; nothing is run.
+///
+/// # Errors
+/// When the plan cannot be carried out there, or there is no backend on this platform.
+pub fn explain(plan: &Plan, backend: Backend) -> Result<String, PlatformError> {
+    #[cfg(target_os = "linux")]
+    return crate::linux::explain(plan, backend);
+    #[cfg(target_os = "macos")]
+    return match backend {
+        Backend::Seatbelt => crate::macos::seatbelt::explain(plan),
+    };
+    #[cfg(not(any(target_os = "linux", target_os = "macos")))]
+    elsewhere::refuse(plan, Some(backend))
+}
+
 /// The Landlock level of this kernel, 0 for none.
 #[must_use]
 pub fn landlock() -> u32 {

@@ -55,7 +55,8 @@ pub use backend::{Backend, Enforcement, Guarantee};
 pub use error::PlatformError;
 pub use handed::Handed;
 pub use launch::{
-    Child, Leash, Told, ids, landlock, launch, leave, probe, refuse_dumps, refused_calls, spawn, take_over,
+    Child, Leash, Told, explain, ids, landlock, launch, leave, probe, refuse_dumps, refused_calls, spawn,
+    take_over,
 };
 pub use plan::{Pipe, Plan};
 pub use probe::Probe;

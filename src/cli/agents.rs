@@ -2,7 +2,7 @@
 
 use super::{CliError, Exit, Ui, authority, edit, new};
 use crate::doctor::examine;
-use crate::manifest::{AgentSource, FindError, Shelf, TrustStore, find, list, open_record};
+use crate::manifest::{AgentSource, FindError, Shelf, TrustStore, find, list, open_record, unreadable};
 use crate::policy::Policy;
 use crate::report::besides;
 use crate::run::Setting;
@@ -189,6 +189,11 @@ fn lint(ui: &Ui, setting: &Setting, names: &[String]) -> Result<Exit, CliError> 
         names => names.iter().map(|name| untrusted_too(setting, name)).collect::<Result<_, _>>()?,
     };
     let (mut worst, mut reports) = (None, Vec::new());
+    // Asked about none by name, all are meant, and those too that cannot be read.
+    for error in if names.is_empty() { unreadable(&setting.facts) } else { Vec::new() } {
+        ui.remark(CliError::from_error(&error).to_string());
+        worst = Some(Severity::Error);
+    }
     for found in found {
         let facts = setting.facts_for(&found);
         let problems = examine(found.source.clone(), &setting.config, &facts);

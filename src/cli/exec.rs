@@ -70,7 +70,7 @@ pub(super) struct Exec {
     #[command(flatten)]
     pub(super) fence: Fence,
     /// The program and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub(super) argv: Vec<OsString>,
 }
 
@@ -148,8 +148,12 @@ impl Fence {
             Ok(status) => Exit::Status(status),
             Err(error) => {
                 ui.remark(error.to_string());
-                // It may be the descriptor itself that is the matter.
-                let _ = self.write_status(&json!({ "status": 125, "error": error.to_string() }));
+                let body = json!({ "status": 125, "error": error.to_string() });
+                // It may be the descriptor or standard output itself that is the matter.
+                let _ = self.write_status(&body);
+                if ui.json {
+                    let _ = ui.answer_json(&body);
+                }
                 Exit::Status(125)
             }
         }
@@ -206,7 +210,11 @@ impl Fence {
             }
             Err(error) => {
                 ui.remark(explain(&error).to_string());
-                self.tell(ui, &json!({ "status": error.exit_status(), "error": error.to_string() }));
+                let body = json!({ "status": error.exit_status(), "error": error.to_string() });
+                self.tell(ui, &body);
+                if ui.json {
+                    ui.answer_json(&body)?;
+                }
                 Ok(error.exit_status())
             }
         }

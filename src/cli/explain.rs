@@ -1,28 +1,38 @@
-//! `sbx explain`: the narrowing chain as a receipt.
+//! `sbx explain`: the narrowing chain as a receipt, and what a command would be launched with.
 
+use super::fence::Who;
 use super::tree::{drawn, tree_json};
 use super::{CliError, Exit, Ui, authority};
+use crate::decide::{Decision, Request};
+use crate::plan::Invocation;
 use crate::policy::{LevelName, fingerprint};
-use crate::run::Setting;
+use crate::run::{Agent, Live, Setting, judge, planned};
 use clap::Args;
+use sbx_platform::Backend;
 use serde_json::json;
+use std::ffi::OsString;
 use std::fmt::Write;
 
 /// Whose authority to explain.
 #[derive(Debug, Args)]
 pub(super) struct Explain {
-    /// An agent's name, or the path of a record.
-    #[arg(long, short)]
-    agent: String,
+    #[command(flatten)]
+    who: Who,
     /// Draw what it can read, write, delete, run and reach as a tree.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "argv")]
     tree: bool,
+    /// A command: show the plan it would be launched with, and what the backend would be told. Nothing is run.
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    argv: Vec<OsString>,
 }
 
 impl Explain {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
         let setting = Setting::from_env()?;
-        let agent = setting.agent(&self.agent)?;
+        let agent = setting.agent(&self.who.agent)?;
+        if !self.argv.is_empty() {
+            return self.launch(ui, &setting, &agent);
+        }
         let (policy, chain) = (&agent.policy, agent.policy.chain());
         if ui.json {
             let levels: Vec<_> = chain
@@ -77,6 +87,44 @@ impl Explain {
             let _ = writeln!(text, "  {line}");
         }
         let _ = write!(text, "\nhash  {}", fingerprint(policy));
+        ui.answer(text)?;
+        Ok(Exit::Fine)
+    }
+}
+
+impl Explain {
+    /// The plan of a command that would be allowed, and what the backend would be told.
+    fn launch(self, ui: &Ui, setting: &Setting, agent: &Agent) -> Result<Exit, CliError> {
+        let request = Request::exec(self.argv.clone()).in_dir(self.who.directory(setting));
+        let permit = match judge(&agent.policy, &setting.facts.cwd, &request)? {
+            Decision::Allow(permit) => permit,
+            Decision::Deny(denial) => {
+                match ui.json {
+                    true => ui.answer_json(&denial.to_json())?,
+                    false => ui.answer(denial.to_string())?,
+                }
+                return Ok(Exit::Denied);
+            }
+        };
+        let invocation = Invocation::new(sbx_platform::ids()).accepting(self.who.accepted()?);
+        let lowered = planned(&permit, &invocation, &Live).map_err(|error| CliError::from_error(&error))?;
+        let backend = self.who.backend(setting)?.unwrap_or(Backend::ALL[0]);
+        let told =
+            sbx_platform::explain(&lowered.plan, backend).map_err(|error| CliError::from_error(&error))?;
+        let plan = sbx_platform::text::write(&lowered.plan);
+        if ui.json {
+            let lines: Vec<&str> = plan.lines().collect();
+            ui.answer_json(&json!({
+                "agent": agent.policy.agent(), "grant": permit.grant().spec.to_string(), "plan": lines,
+                "backend": backend.name(), "told": told, "remarks": lowered.remarks,
+            }))?;
+            return Ok(Exit::Fine);
+        }
+        let mut text = format!("{}  {}\n\nplan\n", ui.bold(agent.policy.agent()), permit.grant().spec);
+        plan.lines().for_each(|line| drop(writeln!(text, "  {line}")));
+        let _ = write!(text, "\nbackend {backend}");
+        told.lines().for_each(|line| drop(write!(text, "\n  {line}")));
+        lowered.remarks.iter().for_each(|remark| drop(write!(text, "\n\n{remark}")));
         ui.answer(text)?;
         Ok(Exit::Fine)
     }

@@ -48,7 +48,7 @@ pub(super) struct Learn {
     #[arg(long)]
     write: bool,
     /// The program and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     argv: Vec<OsString>,
 }
 

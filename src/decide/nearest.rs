@@ -81,7 +81,13 @@ fn shared_labels(a: &str, b: &str) -> usize {
 /// Why the nearest grant does not allow the request.
 fn reason(policy: &Policy, grant: &Grant, request: &Request) -> String {
     if grant.is_inert() {
-        return "it is inert: no level of the hoist chain names a root".to_owned();
+        return match grant.spec.scope.text(ScopeKey::In) {
+            Some(root) if root.starts_with("$PROJECT") => {
+                "there is no project here: `$PROJECT` is never `/` or a home directory; go into one, or name it with --project"
+                    .to_owned()
+            }
+            _ => "it is inert: neither it nor the agent nor the configuration names a root".to_owned(),
+        };
     }
     let root = grant.root.as_deref().unwrap_or(Path::new("/"));
     match request.subject() {

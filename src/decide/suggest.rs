@@ -74,6 +74,10 @@ fn rooted(policy: &Policy, cwd: Option<&Path>) -> Option<Scope> {
     let facts = policy.facts();
     let known = policy.chain().root().or(facts.project.as_deref());
     let root = known.filter(|root| cwd.is_none_or(|cwd| within(cwd, root))).or(cwd).unwrap_or(&facts.cwd);
+    // All below it could be read: nobody is advised to open a whole home, or everything.
+    if root == facts.home || root.parent().is_none() {
+        return None;
+    }
     Some(Scope::bare().with_text(ScopeKey::In, printable(root)?))
 }
 

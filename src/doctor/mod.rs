@@ -21,7 +21,7 @@ pub use record::examine;
 pub use tools::tools;
 pub use trial::{BackendReport, Fares, try_backend};
 
-use crate::manifest::{Shelf, list};
+use crate::manifest::{Shelf, list, unreadable};
 use crate::run::Setting;
 use sbx_platform::door::Way;
 use sbx_platform::{Backend, Guarantee};
@@ -166,6 +166,14 @@ fn macos(host: &HostFacts) -> Vec<Finding> {
 #[must_use]
 pub fn records(setting: &Setting) -> Vec<Finding> {
     let mut findings = Vec::new();
+    for error in unreadable(&setting.facts) {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        let message = format!("{error}{cause}");
+        findings.push(
+            Finding::new("records", "unreadable", Level::Error, message)
+                .fix("make it readable, or take it away: until then nobody is called by its name"),
+        );
+    }
     for agent in list(&setting.facts) {
         let facts = setting.facts_for(&agent);
         if !agent.trusted {

@@ -133,7 +133,18 @@ fn record_in(dir: &Path, id: &str) -> Option<PathBuf> {
     ["md", "yml", "yaml"]
         .iter()
         .map(|extension| dir.join(format!("{id}.{extension}")))
-        .find(|path| plain && path.is_file())
+        .find(|path| plain && may_be_there(path))
+}
+
+/// Whether a file is there, or something that cannot be looked at: a record that may be the narrower one is not passed over.
+fn may_be_there(path: &Path) -> bool {
+    std::fs::metadata(path).map_or_else(|error| may_be_there_at_all(&error), |meta| meta.is_file())
+}
+
+/// Whether an error leaves open that there is something.
+fn may_be_there_at_all(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
+    !matches!(error.kind(), NotFound | NotADirectory | InvalidFilename)
 }
 
 /// `.sbx/agents` of the working directory and everything above it, nearest first.
@@ -211,6 +222,23 @@ pub fn list(facts: &Facts) -> Vec<AgentSource> {
         for path in files_in(&dir) {
             from_file(&path, Shelf::Project, facts).into_iter().for_each(&mut add);
         }
+    }
+    found
+}
+
+/// Why records that lie where agents are looked for by name cannot be read, and directories of them that cannot be listed.
+#[must_use]
+pub fn unreadable(facts: &Facts) -> Vec<FindError> {
+    let mut found = Vec::new();
+    let own = (facts.config_dir.join("agents"), Shelf::User);
+    for (dir, shelf) in std::iter::once(own).chain(project_dirs(facts).map(|dir| (dir, Shelf::Project))) {
+        match std::fs::read_dir(&dir) {
+            Err(source) if may_be_there_at_all(&source) => {
+                found.push(LoadError::Read { path: dir.clone(), source }.into());
+            }
+            Ok(_) | Err(_) => {}
+        }
+        found.extend(files_in(&dir).iter().filter_map(|path| from_file(path, shelf, facts).err()));
     }
     found
 }

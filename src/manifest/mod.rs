@@ -30,7 +30,7 @@ pub use config::{AuditSettings, Config, OnFailure, Proxy};
 pub use edit::{Change, EditError, grant, renamed, revoke};
 pub use expand::expand;
 pub use facts::{Facts, project_of};
-pub use find::{AgentSource, FindError, Shelf, find, list, open_record};
+pub use find::{AgentSource, FindError, Shelf, find, list, open_record, unreadable};
 pub use frontmatter::{FrontMatter, split};
 pub use grants::{WrittenGrant, WrittenIn, check_spec, parse_spec, spec_from_json};
 pub use load::{LoadError, MAX_BYTES, read_source};

@@ -504,9 +504,5 @@ pub(super) fn has_writable_place(plan: &Plan) -> bool {
 }
 
 pub(super) fn remarks(places: &Places) -> Vec<String> {
-    places
-        .narrower
-        .iter()
-        .map(|spec| format!("{spec}: only files that match now are open (fs-glob)"))
-        .collect()
+    places.narrower.iter().map(|sentence| format!("{sentence} (fs-glob)")).collect()
 }

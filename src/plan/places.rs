@@ -25,7 +25,7 @@ pub(super) struct Places {
     rights: BTreeMap<PathBuf, Rights>,
     /// Places that a grant names by a path without wildcards, which is what opens a protected one.
     named: Vec<(PathBuf, Rights)>,
-    /// Grants of which the kernel holds less than `decide` allows.
+    /// Where the kernel holds less than `decide` allows, each in a sentence.
     pub(super) narrower: Vec<String>,
     looked_at: usize,
 }
@@ -43,6 +43,9 @@ impl Places {
             for grant in policy.held(capability) {
                 places.add_grant(grant, rights, host)?;
             }
+        }
+        for (capability, rights) in verbs {
+            policy.held(capability).for_each(|grant| places.note_names(grant, rights, host));
         }
         // No grant leads into the log; one that contains it is covered there, see `View::hide`.
         let hidden = &policy.facts().state_dir;
@@ -90,6 +93,23 @@ impl Places {
         Ok(())
     }
 
+    /// A name belongs to the directory above: where that cannot be changed, one that is named alone can be neither made
+    /// nor taken away.
+    fn note_names(&mut self, grant: &Grant, rights: Rights, host: &dyn Host) {
+        let PlacedScope::Fs { paths: Some(entries) } = &grant.scope else { return };
+        for path in entries.iter().filter(|entry| entry.glob.is_none()).map(|entry| &entry.base) {
+            let above = path.parent().map(|above| self.rights_at(above)).unwrap_or_default();
+            let alone = |right| rights.contains(right) && !above.contains(right);
+            let lack = match host.kind(path) {
+                None if alone(Rights::WRITE) => "is not there yet and cannot be made alone",
+                Some(Kind::File) if alone(Rights::REMOVE) => "cannot be taken away alone",
+                None | Some(_) => continue,
+            };
+            let told = format!("{}: {} {lack}; grant the directory it is in", grant.spec, path.display());
+            self.narrower.push(told);
+        }
+    }
+
     fn add_entry(
         &mut self,
         grant: &Grant,
@@ -109,7 +129,7 @@ impl Places {
             None => self.add(base.to_path_buf(), rights),
             Some(glob) if glob.as_str() == "**" && within(base, root) => self.add(base.to_path_buf(), rights),
             Some(glob) => {
-                self.narrower.push(grant.spec.to_string());
+                self.narrower.push(format!("{}: only files that match now are open", grant.spec));
                 self.expand(base, base, root, glob, rights, host)?;
             }
         }

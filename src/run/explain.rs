@@ -22,6 +22,9 @@ const SCRATCH: &[&str] = &["/tmp", "/proc", "/dev", "/run", "/sys"];
 const TMP: &str = "/tmp";
 /// The error of a name that nothing bears.
 const ENOENT: i32 = 2;
+/// What is worth knowing of a name that nothing bears yet.
+const UNMADE: &str =
+    "it is not there yet: make it first, or grant the directory it is in to have it made inside";
 /// The home inside, one or the other.
 const HOMES: &[&str] = &["/home/sbx", "/run/home"];
 /// Files of the system that a process sees in a version of its own.
@@ -205,7 +208,13 @@ fn changed(permit: &Permit<'_>, capability: Capability, act: &Act) -> Option<Den
     if is_scratch(permit, &act.path) || !act.is_refused() && out_of_view().is_none() {
         return None;
     }
-    ask(permit, capability, &act.path, target)
+    let missing = capability == Capability::FsWrite && std::fs::symlink_metadata(&target).is_err();
+    ask(permit, capability, &act.path, target).map(|mut denial| {
+        if missing && denial.suggested_grant.is_some() {
+            denial.hint.get_or_insert_with(|| UNMADE.to_owned());
+        }
+        denial
+    })
 }
 
 /// A program that is there and was not run: not granted, or not seen.

@@ -7,7 +7,8 @@ use super::record;
 use super::repositories::armed_repositories;
 use crate::audit::{Event, Sink, new_session};
 use crate::decide::{Denial, Permit};
-use crate::plan::{Host, Invocation, LowerError, lower, lower_helper};
+use crate::net::Gateway;
+use crate::plan::{Host, Invocation, LowerError, Lowered, Outlet, lower, lower_helper};
 use crate::policy::Policy;
 use sbx_platform::door::{Doors, Porter};
 use sbx_platform::plan::Stdio;
@@ -149,6 +150,15 @@ fn carry_out(
     let refused = telling.network.as_ref().map(Network::stop).unwrap_or_default();
     let warnings = armed_repositories(&outcome.acts);
     Ok(Ran { outcome, remarks: lowered.remarks, warnings, refused })
+}
+
+/// What a permitted command would be launched with; nothing is prepared, and no secret is read.
+///
+/// # Errors
+/// When the command cannot be carried out here.
+pub fn planned(permit: &Permit<'_>, invocation: &Invocation, host: &dyn Host) -> Result<Lowered, LowerError> {
+    let outlet = Gateway::is_needed(permit.policy()).then(Outlet::default);
+    lower(permit, &invocation.clone().outlet(outlet), host)
 }
 
 /// Carries a plan out in a launcher of its own, which has nothing of this process's streams but the way to complain.

@@ -153,7 +153,8 @@ impl Setting {
     /// When the configuration is broken.
     pub fn with_facts(facts: Facts) -> Result<Self, SettingError> {
         let path = facts.config_dir.join("config.yml");
-        if !path.exists() {
+        // One that cannot be looked at may narrow as much as one that can: only what is not there says nothing.
+        if path.try_exists().is_ok_and(|there| !there) {
             return Ok(Self { facts, config: Config::default() });
         }
         let source = read_source(&path)?;

@@ -249,13 +249,13 @@ fn compare(policy: &Policy, request: &Request, chosen: &Chosen, done: bool, rema
             "the kernel knows programs, not arguments; those are held by sbx before anything is run"
                 .to_owned(),
         ),
-        (true, Family::Fs) if remarks.iter().any(|remark| remark.contains("fs-glob")) => {
-            Verdict::Expected("the kernel opens only the files that match a pattern now (fs-glob)".to_owned())
-        }
         (true, Family::Fs) if !reads && names_it(policy, request.capability(), path) => Verdict::Expected(
             "the grant names this very path: the kernel opens what is below it, but the name itself lies in the directory above"
                 .to_owned(),
         ),
+        (true, Family::Fs) if remarks.iter().any(|remark| remark.contains("fs-glob")) => {
+            Verdict::Expected("the kernel opens only the files that match a pattern now (fs-glob)".to_owned())
+        }
         (false, Family::Net) if is_granted_by_another_name(policy, request) => Verdict::Expected(
             "inside, `localhost` and this machine's own addresses are one, and a grant for any of them opens the service"
                 .to_owned(),

@@ -263,3 +263,82 @@ fn scout_writes_nothing_and_builder_does() {
     assert!(!shown.ends_with("[exit 0]\n"), "{shown}");
     assert_eq!(std::fs::read_to_string(env.project().join("notes.txt")).expect("notes"), "one\ntwo\nthree\n");
 }
+
+#[test]
+fn a_mistyped_option_is_not_taken_for_a_command() {
+    let env = with_project();
+    for line in
+        ["exec --agent scout --explian -- ls", "learn --josn -- ls", "mcp wrap --agent scout --alowlist x"]
+    {
+        let shown = env.sbx(&line.split(' ').collect::<Vec<_>>());
+        assert!(
+            shown.contains("unexpected argument") && shown.contains("similar argument"),
+            "{line}: {shown}"
+        );
+    }
+    // After the divider, and after the program, it is the command's own.
+    let own = env.sbx(&["exec", "--agent", "scout", "ls", "--", "notes.txt"]);
+    assert_eq!(own, "notes.txt\n[exit 0]\n");
+    let named = env.sbx(&["exec", "--agent", "builder", "--", "--no-such-program"]);
+    assert!(named.contains("--no-such-program is not found on"), "{named}");
+}
+
+#[test]
+fn machines_are_told_why_nothing_was_run() {
+    let env = with_project();
+    for (line, status) in [
+        ("exec --json --agent nobody -- ls", 125),
+        ("exec --json --agent builder -- no-such-program", 127),
+        ("exec --json --agent scout --backend landlock -- ls", 125),
+    ] {
+        let output = env.sbx_command(&line.split(' ').collect::<Vec<_>>()).output().unwrap();
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told["status"], status, "{line}: {told}");
+        assert!(told["error"].as_str().is_some_and(|error| !error.is_empty()), "{line}: {told}");
+        assert_eq!(output.status.code(), Some(status), "{line}");
+    }
+}
+
+#[test]
+fn a_name_that_is_granted_alone_and_is_not_there_is_told_of() {
+    let env = with_project();
+    env.write_record("r.md", "---\ncapabilities:\n  - proc.exec: {in: $PROJECT}\n  - fs.write: {in: $PROJECT, paths: [new.txt]}\n---\n");
+    let script = "echo hi > new.txt";
+    let shown = env.sbx(&["exec", "--agent", "r", "--", "sh", "-c", script]);
+    let told = "new.txt is not there yet and cannot be made alone; grant the directory it is in (fs-glob)";
+    assert!(shown.contains(told), "{shown}");
+    env.write("project/new.txt", "");
+    let shown = env.sbx(&["exec", "--agent", "r", "--", "sh", "-c", script]);
+    assert_eq!(shown, "[exit 0]\n");
+    env.write_record("r.md", "---\ncapabilities:\n  - proc.exec: {in: $PROJECT}\n---\n");
+    let shown = env.sbx(&["exec", "--explain", "--agent", "r", "--", "sh", "-c", "echo hi > other.txt"]);
+    assert!(shown.contains("it is not there yet: make it first, or grant the directory"), "{shown}");
+}
+
+#[test]
+fn where_there_is_no_project_nobody_is_advised_to_open_the_home() {
+    let env = with_project();
+    let mut command = env.sbx_command(&["exec", "--agent", "builder", "--", "true"]);
+    let shown = env.shown(&command.current_dir(env.home()).output().unwrap());
+    assert!(shown.contains("why not: there is no project here"), "{shown}");
+    assert!(!shown.contains("smallest grant"), "{shown}");
+}
+
+#[test]
+fn what_may_narrow_and_cannot_be_looked_at_refuses() {
+    let env = with_project();
+    let config = env.write("home/.config/sbx/config.yml", "");
+    std::fs::remove_file(&config).unwrap();
+    std::os::unix::fs::symlink("config.yml", &config).unwrap();
+    let shown = env.sbx(&["exec", "--agent", "scout", "--", "ls"]);
+    assert!(shown.contains("cannot read") && shown.ends_with("[exit 125]\n"), "{shown}");
+    std::fs::remove_file(&config).unwrap();
+    let record = env.write_record("scout.md", "");
+    std::fs::remove_file(&record).unwrap();
+    std::os::unix::fs::symlink("scout.md", &record).unwrap();
+    let shown = env.sbx(&["exec", "--agent", "scout", "--", "ls"]);
+    assert!(shown.contains("cannot read") && shown.ends_with("[exit 125]\n"), "{shown}");
+    let shown = env.sbx(&["agents", "lint"]);
+    assert!(shown.contains("scout.md") && shown.contains("cannot read"), "{shown}");
+    assert!(shown.ends_with("[exit 2]\n"), "{shown}");
+}

@@ -214,6 +214,33 @@ fn may_make(plan: &Plan, dest: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// What bubblewrap would be told, an option a line, with paths in place of descriptors.
+pub(crate) fn told(plan: &Plan) -> io::Result<String> {
+    let options = options(plan)?;
+    let held = |number: &str| {
+        let file = options.files.iter().find(|file| file.as_raw_fd().to_string() == number)?;
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+        Some(path.display().to_string())
+    };
+    let mut text = String::from("bwrap");
+    let mut by_descriptor = false;
+    for word in options.words.split(|byte| *byte == 0).filter(|word| !word.is_empty()) {
+        let word = String::from_utf8_lossy(word);
+        if word.starts_with("--") {
+            text.push_str("\n  ");
+        } else {
+            text.push(' ');
+        }
+        match word.strip_suffix("-fd") {
+            Some(option) => text.push_str(option),
+            None if by_descriptor => text.push_str(&held(&word).unwrap_or_else(|| word.to_string())),
+            None => crate::text::escape(OsStr::new(word.as_ref()), &mut text),
+        }
+        by_descriptor = word.ends_with("-fd");
+    }
+    Ok(text)
+}
+
 /// Starts bubblewrap with our stage inside.
 pub(crate) fn start(plan: &Plan, stdio: [OwnedFd; 3], door: &Door) -> Result<Started, PlatformError> {
     let wrap = |error| PlatformError::on("start", "bwrap", error);

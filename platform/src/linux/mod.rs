@@ -100,16 +100,42 @@ pub(crate) fn launch(
     }))
 }
 
+/// What the kernel, or a helper, would be told before the command of `plan` runs behind `backend`; nothing is run.
+pub(crate) fn explain(plan: &Plan, backend: Backend) -> Result<String, PlatformError> {
+    let level = landlock::level();
+    let filter = seccomp::refused().count();
+    let inside = format!(
+        "landlock level {level}: the rights of the plan, and no others\nseccomp: {filter} system calls refused, at all or in some forms"
+    );
+    match backend {
+        Backend::Native => Ok(format!(
+            "namespaces user mount pid ipc uts cgroup network\nroot built from nothing, by the mounts of the plan\ncapabilities none, no new privileges\n{inside}"
+        )),
+        Backend::Bwrap => {
+            let told = bwrap::told(plan).map_err(|error| PlatformError::on("explain", "bwrap", error))?;
+            Ok(format!("{told}\n{inside}"))
+        }
+        Backend::Landlock => Ok(format!("no namespaces: paths of the host, and no others\n{inside}")),
+    }
+}
+
 /// Whether an error means "this backend does not exist here", so that the next may be tried.
 fn is_closed(error: &PlatformError) -> bool {
     match error {
         PlatformError::NoBackend { .. } => true,
-        PlatformError::Operation { op, .. } => *op == Step::Namespaces.name(),
+        PlatformError::Operation { op, source, .. } => {
+            *op == Step::Namespaces.name() && !is_short(sys::number(source))
+        }
         PlatformError::BadPlan { .. }
         | PlatformError::Missing { .. }
         | PlatformError::Launcher { .. }
         | PlatformError::Threads { .. } => false,
     }
+}
+
+/// Whether something was merely used up at the moment. Whoever could use it up would else choose the fence of the next.
+fn is_short(errno: i32) -> bool {
+    matches!(errno, libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE)
 }
 
 /// Whether the inner side found namespaces closed although they could be made: some hosts take every privilege
@@ -118,11 +144,12 @@ fn is_closed_inside(outcome: &Outcome) -> bool {
     let End::Setup(failure) = &outcome.end else { return false };
     // Where parts of /proc are masked, as in most containers, a new one cannot be mounted.
     let masked = failure.step == Step::Mount && failure.errno == libc::EPERM;
-    masked
+    let closed = masked
         || matches!(
             failure.step,
             Step::Identity | Step::Hostname | Step::Loopback | Step::Root | Step::Network | Step::Helper
-        )
+        );
+    closed && !is_short(failure.errno)
 }
 
 /// Whoever attends, and what has happened there.

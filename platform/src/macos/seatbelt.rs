@@ -59,6 +59,17 @@ pub fn environment(
     in_place::environment(plan, &surroundings.scratch)
 }
 
+/// The text of the profile that would hold a command to `plan`, with names in place of private directories yet to be made.
+///
+/// # Errors
+/// As for [`profile`].
+pub fn explain(plan: &Plan) -> Result<String, PlatformError> {
+    let own = |(number, dest)| (dest, PathBuf::from(format!("/private/tmp/sbx-scratch/{number}")));
+    let scratch = wanted_scratch(plan).into_iter().enumerate().map(own).collect();
+    let surroundings = Surroundings { scratch, tag: String::from("sbx"), ..Surroundings::default() };
+    profile(plan, &surroundings).map(|profile| profile.text)
+}
+
 /// The profile that holds a command to `plan`.
 ///
 /// # Errors

@@ -207,7 +207,9 @@ fn killed(world: &World) -> Verdict {
     let mut plan = world.plan(&["sleep", &marker]);
     plan.protect = vec![world.work(".envrc")];
     std::fs::write(&file, text::write(&plan)).unwrap();
-    let rounds = std::env::var("SBX_KERNEL_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
+    let rounds = std::env::var("SBX_KERNEL_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(500);
+    let mounts = || std::fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count();
+    let mounted = mounts();
     for round in 0..rounds {
         let mut child = Command::new("/proc/self/exe")
             .args(["launch-and-wait", world.backend.name(), file.to_str().unwrap()])
@@ -220,6 +222,7 @@ fn killed(world: &World) -> Verdict {
     same!("processes left", gone(&marker), true);
     same!("launchers left", gone("launch-and-wait"), true);
     same!("files left", std::fs::read_dir(world.work("")).unwrap().count(), 0);
+    same!("mounts left", mounts(), mounted);
     Passed
 }
 

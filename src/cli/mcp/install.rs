@@ -29,7 +29,7 @@ pub(in crate::cli) struct Install {
     #[arg(long, conflicts_with_all = ["command", "wrap_existing"])]
     unwrap: bool,
     /// The server and its arguments; without it, sbx's own server.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 

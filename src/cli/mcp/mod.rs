@@ -71,7 +71,7 @@ pub(super) struct Server {
     #[arg(long, value_name = "BYTES", default_value_t = MOST)]
     max_message: usize,
     /// The server and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
