@@ -6,19 +6,19 @@
 
 use super::chain::{Content, Link, seal};
 use super::head::Head;
+use super::kept::{Kept, Opened, Shared};
 use super::recover::{Position, recover};
 use super::rotate::Files;
-use super::turn::{Turn, id};
+use super::turn::Turn;
 use super::{Event, Sink, format_time, redact};
 use crate::manifest::{AuditSettings, OnFailure};
 use serde_json::{Map, Value};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 /// The log of one user, and the session that is writing to it.
@@ -30,28 +30,9 @@ pub struct Log {
     /// Whether files stay open from one event to the next.
     stays_open: AtomicBool,
     /// What is left open.
-    kept: Mutex<Option<Kept>>,
+    kept: Shared,
     /// The first failure that was let pass because the configuration says so.
     failure: Mutex<Option<String>>,
-}
-
-/// The log as this process left it: open, and with the head it wrote.
-#[derive(Debug)]
-struct Kept {
-    turn: Turn,
-    file: Opened,
-    head: Head,
-    /// Whether the head is still to be written, in the turn that goes on until then.
-    owes: bool,
-}
-
-/// The file that is written to, and what was seen when it was opened under the lock.
-#[derive(Debug)]
-struct Opened {
-    file: File,
-    /// The device and number of the file.
-    id: (u64, u64),
-    size: u64,
 }
 
 impl Log {
@@ -63,7 +44,7 @@ impl Log {
             session: session.into(),
             settings,
             stays_open: AtomicBool::new(false),
-            kept: Mutex::new(None),
+            kept: Shared::default(),
             failure: Mutex::new(None),
         }
     }
@@ -89,35 +70,34 @@ impl Log {
     /// Writes events, all or none; where files stay open, the head may be owed to [`Sink::finish`].
     fn append(&self, events: &[Event], owing: bool) -> io::Result<()> {
         // One at a time within this process, too: all of it holds the same lock.
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut last) = kept.take() {
-            last.settle()?;
-            // Where somebody else rotated, repaired or replaced something, all is looked at anew.
-            if last.turn.again(&self.files)?
-                && let Some(head) = last.position(&self.files, self.settings.max_size)?
-            {
-                last.head = self.write(events, &Position::at(head), &mut last.file.file, None)?;
-                last.owes = true;
-                if !owing {
-                    last.settle().inspect_err(|_| take_back(&last.file.file, head.size))?;
-                }
-                *kept = Some(last);
-                return Ok(());
+        let mut kept = self.kept.lock();
+        if let Some(mut last) = kept.last.take()
+            && let Some(head) = last.go_on(&self.files, self.settings.max_size)?
+        {
+            let now = self.write(events, &Position::at(head), &mut last.file.file, None)?;
+            last.owe(now, head.size);
+            if !owing {
+                last.settle().inspect_err(|_| take_back(&last.file.file, head.size))?;
             }
+            kept.last = Some(last);
+        } else {
+            let now = self.append_anew(events)?;
+            kept.last = self.stays_open.load(Ordering::Relaxed).then_some(now);
         }
-        let now = self.append_anew(events)?;
-        *kept = self.stays_open.load(Ordering::Relaxed).then_some(now);
+        if owing {
+            kept.note_first();
+        }
         Ok(())
     }
 
     fn append_anew(&self, events: &[Event]) -> io::Result<Kept> {
         let turn = Turn::take(&self.files)?;
-        let mut file = open_log(&self.files.current())?;
+        let mut file = Opened::open(&self.files.current())?;
         let mut position = recover(&self.files, turn.head(&self.files)?, &file.file, file.size)?;
         if position.head.size >= self.settings.max_size && position.repair.is_none() {
             // A log that cannot be rotated is still a log.
             if let Ok(next) = self.files.rotate(&position.head, &file.file) {
-                file = open_log(&self.files.current())?;
+                file = Opened::open(&self.files.current())?;
                 position = next;
             }
         }
@@ -126,7 +106,7 @@ impl Log {
         turn.write_head(head).inspect_err(|_| take_back(&file.file, position.head.size))?;
         self.files.remove(&dropped);
         turn.release()?;
-        Ok(Kept { turn, file, head, owes: false })
+        Ok(Kept::settled(turn, file, head))
     }
 
     /// Writes lines; the head that is to tell of them.
@@ -192,28 +172,6 @@ fn take_back(file: &File, size: u64) {
     let _ = file.set_len(size);
 }
 
-impl Kept {
-    /// Writes the head if it is owed, and gives others their turn.
-    fn settle(&mut self) -> io::Result<()> {
-        if !self.owes {
-            return Ok(());
-        }
-        self.turn.write_head(self.head)?;
-        self.owes = false;
-        self.turn.release()
-    }
-
-    /// Where the log goes on, when it is as this process or another left it; none when it must be looked at.
-    fn position(&self, files: &Files, most: u64) -> io::Result<Option<Head>> {
-        // What stands there under that name is either the open file, or not what is to be written to.
-        let there = std::fs::metadata(files.current()).ok().filter(|there| id(there) == self.file.id);
-        let Some(size) = there.map(|there| there.len()) else { return Ok(None) };
-        // Where nobody has added anything since, the end is the one that this process knows.
-        let head = if size == self.head.size { Some(self.head) } else { self.turn.read()? };
-        Ok(head.filter(|head| head.size == size && head.file == self.head.file && size < most))
-    }
-}
-
 impl Sink for Log {
     fn record(&self, event: Event) -> io::Result<()> {
         self.record_all(vec![event])
@@ -233,19 +191,13 @@ impl Sink for Log {
     }
 
     fn finish(&self) -> io::Result<()> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let settled = kept.as_mut().map_or(Ok(()), Kept::settle);
-        if settled.is_err() {
-            // The line stands; whoever writes next takes it over, and nobody waits for this process.
-            *kept = None;
-        }
-        self.judged(settled)
+        self.judged(self.kept.end_turn())
     }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
-        let _ = self.finish();
+        self.kept.close();
     }
 }
 
@@ -253,14 +205,4 @@ impl Drop for Log {
 #[must_use]
 pub fn new_session() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
-}
-
-fn open_log(path: &Path) -> io::Result<Opened> {
-    let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
-    let meta = file.metadata()?;
-    if meta.is_file() {
-        Ok(Opened { file, id: id(&meta), size: meta.len() })
-    } else {
-        Err(io::Error::other("it is not a plain file"))
-    }
 }

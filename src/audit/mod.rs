@@ -6,6 +6,7 @@
 
 mod chain;
 mod head;
+mod kept;
 mod log;
 mod rate;
 mod read;
