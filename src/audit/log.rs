@@ -4,21 +4,20 @@
 //! what a crash left behind to [`super::recover`] and old files to [`super::rotate`].
 //! Invariant: a line is written before the head that tells of it, both in one turn.
 
-use super::chain::{Content, Link, seal};
+use super::chain::{Body, Content, Link, seal};
 use super::head::Head;
 use super::kept::{Kept, Opened, Shared};
 use super::recover::{Position, recover};
 use super::rotate::Files;
 use super::turn::Turn;
-use super::{Event, Sink, format_time, redact};
+use super::{Brief, Event, Sink, format_time, redact};
 use crate::manifest::{AuditSettings, OnFailure};
-use serde_json::{Map, Value};
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
 /// The log of one user, and the session that is writing to it.
@@ -31,8 +30,19 @@ pub struct Log {
     stays_open: AtomicBool,
     /// What is left open.
     kept: Shared,
+    /// How many lines were written.
+    sealed: AtomicU64,
     /// The first failure that was let pass because the configuration says so.
     failure: Mutex<Option<String>>,
+}
+
+/// What is to be written.
+#[derive(Clone, Copy, Debug)]
+enum Told<'a> {
+    /// Events without secrets.
+    Events(&'a [Event]),
+    /// One that has none.
+    Brief(&'a Brief<'a>),
 }
 
 impl Log {
@@ -45,6 +55,7 @@ impl Log {
             settings,
             stays_open: AtomicBool::new(false),
             kept: Shared::default(),
+            sealed: AtomicU64::new(0),
             failure: Mutex::new(None),
         }
     }
@@ -68,20 +79,20 @@ impl Log {
     }
 
     /// Writes events, all or none; where files stay open, the head may be owed to [`Sink::finish`].
-    fn append(&self, events: &[Event], owing: bool) -> io::Result<()> {
+    fn append(&self, told: Told<'_>, owing: bool) -> io::Result<()> {
         // One at a time within this process, too: all of it holds the same lock.
         let mut kept = self.kept.lock();
         if let Some(mut last) = kept.last.take()
             && let Some(head) = last.go_on(&self.files, self.settings.max_size)?
         {
-            let now = self.write(events, &Position::at(head), &mut last.file.file, None)?;
+            let now = self.write(told, &Position::at(head), &mut last.file.file, None)?;
             last.owe(now, head.size);
             if !owing {
                 last.settle().inspect_err(|_| take_back(&last.file.file, head.size))?;
             }
             kept.last = Some(last);
         } else {
-            let now = self.append_anew(events)?;
+            let now = self.append_anew(told)?;
             kept.last = self.stays_open.load(Ordering::Relaxed).then_some(now);
         }
         if owing {
@@ -90,7 +101,7 @@ impl Log {
         Ok(())
     }
 
-    fn append_anew(&self, events: &[Event]) -> io::Result<Kept> {
+    fn append_anew(&self, told: Told<'_>) -> io::Result<Kept> {
         let turn = Turn::take(&self.files)?;
         let mut file = Opened::open(&self.files.current())?;
         let mut position = recover(&self.files, turn.head(&self.files)?, &file.file, file.size)?;
@@ -102,7 +113,7 @@ impl Log {
             }
         }
         let dropped = if position.begins { self.files.to_drop(self.settings.keep) } else { Vec::new() };
-        let head = self.write(events, &position, &mut file.file, dropped.last().copied())?;
+        let head = self.write(told, &position, &mut file.file, dropped.last().copied())?;
         turn.write_head(head).inspect_err(|_| take_back(&file.file, position.head.size))?;
         self.files.remove(&dropped);
         turn.release()?;
@@ -112,38 +123,45 @@ impl Log {
     /// Writes lines; the head that is to tell of them.
     fn write(
         &self,
-        events: &[Event],
+        told: Told<'_>,
         position: &Position,
         file: &mut File,
         dropped: Option<u64>,
     ) -> io::Result<Head> {
-        let (text, link) = self.lines(events, position, dropped);
+        let (text, link) = self.lines(told, position, dropped);
         let before = position.head.size;
         file.write_all(&text).inspect_err(|_| take_back(file, before))?;
         Ok(Head { size: before + text.len() as u64, link, ..position.head })
     }
 
     /// What is to be written: what was found broken, that a new file begins, and the events.
-    fn lines(&self, events: &[Event], position: &Position, dropped: Option<u64>) -> (Vec<u8>, Link) {
+    fn lines(&self, told: Told<'_>, position: &Position, dropped: Option<u64>) -> (Vec<u8>, Link) {
         let time = format_time(SystemTime::now());
         let mut text = Vec::with_capacity(1024);
         let mut link = position.head.link;
         if position.cut {
             text.push(b'\n');
         }
-        let mut add = |agent: &str, kind: &str, body: &Map<String, Value>| {
+        let mut sealed = self.sealed.load(Ordering::Relaxed);
+        let mut add = |agent: &str, kind: &str, body: Body<'_>| {
             let content = Content { time: &time, session: &self.session, agent, kind, body };
-            link = seal(&mut text, content, link);
+            link = seal(&mut text, content, link, sealed);
+            sealed += 1;
         };
         if let Some(repair) = &position.repair {
-            add("", "repair", repair);
+            add("", "repair", Body::Map(repair));
         }
         if position.begins {
-            add("", "rotation", &self.files.rotation(position.head.file, dropped));
+            let body = self.files.rotation(position.head.file, dropped);
+            add("", "rotation", Body::Map(&body));
         }
-        for event in events {
-            add(&event.agent, event.kind, &event.body);
+        match told {
+            Told::Events(events) => {
+                events.iter().for_each(|event| add(&event.agent, event.kind, Body::Map(&event.body)));
+            }
+            Told::Brief(brief) => add(brief.agent, brief.kind, Body::Brief(brief)),
         }
+        self.sealed.store(sealed, Ordering::Relaxed);
         (text, link)
     }
 
@@ -183,11 +201,15 @@ impl Sink for Log {
 
     fn record_all(&self, events: Vec<Event>) -> io::Result<()> {
         let events: Vec<Event> = events.into_iter().map(redact).collect();
-        self.judged(self.append(&events, false))
+        self.judged(self.append(Told::Events(&events), false))
     }
 
-    fn record_first(&self, event: Event) -> io::Result<()> {
-        self.judged(self.append(&[redact(event)], true))
+    fn record_first(&self, event: Brief<'_>) -> io::Result<()> {
+        self.judged(if event.is_plain() {
+            self.append(Told::Brief(&event), true)
+        } else {
+            self.append(Told::Events(&[redact(event.event())]), true)
+        })
     }
 
     fn finish(&self) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! Writers that are killed, cut short, held up or many.
 
 use crate::{State, add};
-use sbx::audit::{Event, Sink, entries};
+use sbx::audit::{Brief, Event, Field, Log, Sink, entries};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -20,6 +20,13 @@ fn spawn(state: &State, name: &str, events: u64, size: usize) -> Child {
         .expect("a writer")
 }
 
+/// Records an event before what it tells of.
+fn add_first(log: &Log, number: u64) {
+    let number = number.to_string();
+    let fields = [("number", Field::Text(&number))];
+    log.record_first(Brief { kind: "launch", agent: "a", fields: &fields }).unwrap();
+}
+
 #[test]
 #[ignore = "the body of a writer process; the tests below start it"]
 fn writer() {
@@ -35,10 +42,14 @@ fn writer() {
         log.stay_open();
     }
     for number in 0..events {
-        let body = json!({ "number": number, "text": "x".repeat(size) });
-        let event = Event::new("launch", parts[1], body);
-        let kept =
-            if stays { log.record_first(event).and_then(|()| log.finish()) } else { log.record(event) };
+        let (number, text) = (number.to_string(), "x".repeat(size));
+        let fields = [("number", Field::Text(&number)), ("text", Field::Text(&text))];
+        let event = Brief { kind: "launch", agent: parts[1], fields: &fields };
+        let kept = if stays {
+            log.record_first(event).and_then(|()| log.finish())
+        } else {
+            log.record(event.event())
+        };
         kept.expect("recorded");
     }
 }
@@ -59,7 +70,7 @@ fn fifty_writers_at_once_lose_nothing() {
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
     let damaged = entries(&state.0, &mut |entry| {
         let next = seen.entry(entry.agent.clone()).or_default();
-        assert_eq!(entry.body["number"], json!(*next), "{} out of order", entry.agent);
+        assert_eq!(entry.body["number"], next.to_string(), "{} out of order", entry.agent);
         *next += 1;
         Ok(())
     });
@@ -145,10 +156,9 @@ fn what_is_recorded_first_is_there_before_the_head_tells_of_it_and_others_wait()
     add(&log, 2);
     let head = || std::fs::read(state.head()).unwrap();
     let before = head();
-    let first =
-        |number: u64| log.record_first(Event::new("launch", "a", json!({ "number": number }))).unwrap();
+    let first = |number: u64| add_first(&log, number);
     first(3);
-    assert!(state.text().contains("\"number\":3") && head() == before);
+    assert!(state.text().contains("\"number\":\"3\"") && head() == before);
     std::thread::scope(|scope| {
         let other = scope.spawn(|| add(&state.log(), 4));
         std::thread::sleep(Duration::from_millis(20));
@@ -172,7 +182,7 @@ fn a_head_that_is_owed_and_lost_is_made_up_for() {
     log.stay_open();
     add(&log, 2);
     let head = std::fs::read(state.head()).unwrap();
-    log.record_first(Event::new("launch", "a", json!({ "number": 3 }))).unwrap();
+    add_first(&log, 3);
     log.finish().unwrap();
     // As if the writer had been killed before it paid.
     std::fs::write(state.head(), head).unwrap();

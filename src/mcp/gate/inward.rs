@@ -1,6 +1,7 @@
 //! From the client to the server: what is asked, and judging calls.
 
 use super::{Gate, Passage, is_blank, locked, one_line};
+use crate::audit::{Brief, Field};
 use crate::capability::{is_cut_by_some, likened};
 use crate::decide::{Denial, DenialCode};
 use crate::mcp::call::{Call, action, spelled};
@@ -123,7 +124,7 @@ impl Gate {
 
     /// A call: taken apart, judged, and sent on in its one spelling.
     fn call(&self, message: &Message<'_>, id: Id<'_>, params: Option<&str>) -> Result<Passage, Fault> {
-        let era = Era::of(params);
+        let era = || Era::of(params);
         let tree = message.tree()?;
         let Some(call) = Call::read(&tree)? else {
             return Ok(self.turn_away(id, INVALID_PARAMS, "a call has `name` and, if any, `arguments`"));
@@ -136,7 +137,7 @@ impl Gate {
             })
         };
         if call.tool == GET_POLICY {
-            let answer = || Passage::Back(result_line(id, &era.result(policy_result(&rules))));
+            let answer = || Passage::Back(result_line(id, &era().result(policy_result(&rules))));
             let recorded = self.record(event("allow", None));
             return Ok(recorded.map_or_else(|error| unrecorded(id, &error), |()| answer()));
         }
@@ -145,7 +146,7 @@ impl Gate {
             Err(denial) => {
                 let mut event = event("deny", None);
                 event["denial"] = denial.to_json();
-                let answer = || Passage::Back(result_line(id, &era.result(denial_result(&denial))));
+                let answer = || Passage::Back(result_line(id, &era().result(denial_result(&denial))));
                 return Ok(self.record(event).map_or_else(|error| unrecorded(id, &error), |()| answer()));
             }
         };
@@ -154,7 +155,17 @@ impl Gate {
         if let Err(back) = self.begin(id, kind) {
             return Ok(back);
         }
-        if let Err(error) = self.record_first(event("allow", action)) {
+        // The rest of keeping it waits until it is on its way.
+        let fields = [
+            ("decision", Field::Text("allow")),
+            ("call", Field::Text(id.spelled())),
+            ("tool", Field::Text(call.tool)),
+            ("action", action.into()),
+            ("retry", Field::Flag(call.retry)),
+            ("server", Field::Text(&self.server)),
+        ];
+        let event = Brief { kind: "mcp", agent: rules.policy.agent(), fields: &fields };
+        if let Err(error) = self.audit.record_first(event) {
             locked(&self.flight).end(id);
             return Ok(unrecorded(id, &error));
         }
