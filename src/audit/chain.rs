@@ -262,9 +262,10 @@ const DIGITS: &[u8; 16] = b"0123456789abcdef";
 impl Hex<'_> {
     /// Adds the digits to a text.
     pub(super) fn add_to(&self, text: &mut Vec<u8>) {
-        text.extend(
-            self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|value| DIGITS[usize::from(value)]),
-        );
+        text.reserve(2 * self.0.len());
+        for byte in self.0 {
+            text.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
     }
 }
 

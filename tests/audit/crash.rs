@@ -1,11 +1,12 @@
 //! Writers that are killed, cut short, held up or many.
 
 use crate::{State, add};
-use sbx::audit::{Brief, Event, Field, Log, Sink, entries};
+use sbx::audit::{Brief, Event, Field, Head, Log, Sink, entries};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A writer in a process of its own: this very test program, told to run only `writer`.
@@ -173,6 +174,64 @@ fn what_is_recorded_first_is_there_before_the_head_tells_of_it_and_others_wait()
     drop(log);
     add(&state.log(), 9);
     assert_eq!((state.codes(), state.notes(), state.verdict().lines), (vec![], vec![], 9));
+}
+
+#[test]
+fn one_turn_serves_events_that_follow_one_another_and_ends_by_itself() {
+    let state = State::with(1);
+    let log = state.log();
+    log.stay_open();
+    let size = || std::fs::metadata(state.file()).unwrap().len();
+    let told = || Head::read(&std::fs::read(state.head()).unwrap()).unwrap();
+    let mut owed = 0;
+    for number in 2..=300 {
+        let before = size();
+        add_first(&log, number);
+        assert!(size() > before, "the line is there at once");
+        log.finish().unwrap();
+        owed += usize::from(told().size < size());
+    }
+    assert!(owed > 0, "no turn went on");
+    // Nobody does anything any more, and yet the turn ends.
+    let begun = Instant::now();
+    while told().size < size() {
+        assert!(begun.elapsed() < Duration::from_secs(5), "the turn goes on");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!((told().link.seq, state.codes(), state.notes()), (300, vec![], vec![]));
+    // What waits ends with the log, also in the middle of a turn.
+    add_first(&log, 301);
+    add_first(&log, 302);
+    log.finish().unwrap();
+    drop(log);
+    assert_eq!((told().link.seq, told().size), (302, size()));
+}
+
+#[test]
+fn whoever_writes_without_a_pause_leaves_others_their_turn() {
+    let state = State::with(1);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let busy = scope.spawn(|| {
+            let log = state.log();
+            log.stay_open();
+            let mut written = 0;
+            while !over.load(Ordering::Relaxed) {
+                add_first(&log, written);
+                log.finish().unwrap();
+                written += 1;
+            }
+            written
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        let begun = Instant::now();
+        (0..50).for_each(|number| add(&state.log(), number));
+        let took = begun.elapsed();
+        over.store(true, Ordering::Relaxed);
+        assert!(took < Duration::from_secs(20), "fifty turns took {took:?}");
+        assert_eq!(state.verdict().lines, 51 + busy.join().unwrap());
+    });
+    assert_eq!((state.codes(), state.notes()), (vec![], vec![]));
 }
 
 #[test]

@@ -130,21 +130,21 @@ impl Gate {
             return Ok(self.turn_away(id, INVALID_PARAMS, "a call has `name` and, if any, `arguments`"));
         };
         let rules = self.rules();
-        let event = |decision, action: Option<&str>| {
+        let event = |decision| {
             json!({
-                "decision": decision, "call": id.spelled(), "tool": call.tool, "action": action,
+                "decision": decision, "call": id.spelled(), "tool": call.tool, "action": null,
                 "retry": call.retry,
             })
         };
         if call.tool == GET_POLICY {
             let answer = || Passage::Back(result_line(id, &era().result(policy_result(&rules))));
-            let recorded = self.record(event("allow", None));
+            let recorded = self.record(event("allow"));
             return Ok(recorded.map_or_else(|error| unrecorded(id, &error), |()| answer()));
         }
         let action = match self.judge(&rules, &call) {
             Ok(action) => action,
             Err(denial) => {
-                let mut event = event("deny", None);
+                let mut event = event("deny");
                 event["denial"] = denial.to_json();
                 let answer = || Passage::Back(result_line(id, &era().result(denial_result(&denial))));
                 return Ok(self.record(event).map_or_else(|error| unrecorded(id, &error), |()| answer()));
