@@ -40,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         });
         Event::new("mcp", "bench", body)
     };
-    let made: Vec<Duration> = (0..ROUNDS).map(|_| timed(&event).1).collect();
+    let made: Vec<Duration> = (0..ROUNDS).map(|_| timed(event).1).collect();
     show("an event, made", made);
     let taken_out: Vec<Duration> = (0..ROUNDS)
         .map(|_| {
