@@ -25,7 +25,7 @@ fn spawn(state: &State, name: &str, events: u64, size: usize) -> Child {
 fn add_first(log: &Log, number: u64) {
     let number = number.to_string();
     let fields = [("number", Field::Text(&number))];
-    log.record_first(Brief { kind: "launch", agent: "a", fields: &fields }).unwrap();
+    log.record_first(Brief { kind: "launch", agent: "a", fields: &fields }).expect("recorded");
 }
 
 #[test]
