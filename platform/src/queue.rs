@@ -11,37 +11,27 @@ use std::fs::File;
 
 /// A mark on a file, until it is dropped.
 #[derive(Debug)]
-pub struct Waiting<'f>(#[cfg_attr(not(target_os = "linux"), expect(dead_code))] &'f File);
+pub struct Waiting<'f>(&'f File);
 
 impl<'f> Waiting<'f> {
     /// Marks an open file. Where that cannot be done, whoever holds the lock does not wait for marks either.
     #[must_use]
     pub fn at(file: &'f File) -> Self {
-        #[cfg(target_os = "linux")]
-        let _ = mark::set(file, libc::F_RDLCK);
+        let _ = mark::set(file, true);
         Self(file)
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        #[cfg(target_os = "linux")]
-        let _ = mark::set(self.0, libc::F_UNLCK);
+        let _ = mark::set(self.0, false);
     }
 }
 
 /// Whether somebody else has marked the file.
-#[cfg(target_os = "linux")]
 #[must_use]
 pub fn is_awaited(file: &File) -> bool {
     !mark::is_free(file)
-}
-
-/// Whether somebody else has marked the file.
-#[cfg(not(target_os = "linux"))]
-#[must_use]
-pub fn is_awaited(_: &File) -> bool {
-    true
 }
 
 #[cfg(target_os = "linux")]
@@ -53,7 +43,8 @@ mod mark {
     /// Which byte is locked.
     const PLACE: libc::off_t = 1 << 30;
 
-    pub(super) fn set(file: &File, kind: libc::c_int) -> io::Result<()> {
+    pub(super) fn set(file: &File, waits: bool) -> io::Result<()> {
+        let kind = if waits { libc::F_RDLCK } else { libc::F_UNLCK };
         ask(file, libc::F_OFD_SETLK, kind).map(drop)
     }
 
@@ -74,6 +65,21 @@ mod mark {
         // SAFETY: the descriptor is borrowed, and `lock` is one writable value of the kind these commands take.
         let done = unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut lock) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(lock.l_type.into()) }
+    }
+}
+
+/// Elsewhere nobody can be seen to wait.
+#[cfg(not(target_os = "linux"))]
+mod mark {
+    use std::fs::File;
+    use std::io;
+
+    pub(super) fn set(_: &File, _: bool) -> io::Result<()> {
+        Ok(())
+    }
+
+    pub(super) fn is_free(_: &File) -> bool {
+        false
     }
 }
 
