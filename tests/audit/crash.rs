@@ -229,7 +229,8 @@ fn whoever_writes_without_a_pause_leaves_others_their_turn() {
         let took = begun.elapsed();
         over.store(true, Ordering::Relaxed);
         assert!(took < Duration::from_secs(20), "fifty turns took {took:?}");
-        assert_eq!(state.verdict().lines, 51 + busy.join().unwrap());
+        let written = busy.join().unwrap();
+        assert_eq!(state.verdict().lines, 51 + written);
     });
     assert_eq!((state.codes(), state.notes()), (vec![], vec![]));
 }
