@@ -41,6 +41,7 @@ pub mod own;
 pub mod path;
 pub mod plan;
 pub mod probe;
+pub mod queue;
 pub mod ready;
 pub mod report;
 #[cfg(any(target_os = "linux", target_os = "macos"))]

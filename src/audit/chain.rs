@@ -3,6 +3,8 @@
 //! Answers for the bytes of a line and for reading them back. It leaves files to others.
 //! Invariant: the seal covers every byte before it, the seal of the previous line among them.
 
+use super::brief::{Brief, Field};
+use super::digest::hash_after;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -76,11 +78,21 @@ pub(super) struct Content<'a> {
     pub(super) session: &'a str,
     pub(super) agent: &'a str,
     pub(super) kind: &'a str,
-    pub(super) body: &'a Map<String, Value>,
+    pub(super) body: Body<'a>,
 }
 
-/// Adds the line that follows `last`, with its end of line; where the chain stands after it.
-pub(super) fn seal(text: &mut Vec<u8>, content: Content<'_>, last: Link) -> Link {
+/// What belongs to a sort of event.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Body<'a> {
+    /// As an event has it.
+    Map(&'a Map<String, Value>),
+    /// As it is before an event is made.
+    Brief(&'a Brief<'a>),
+}
+
+/// Adds the line that follows `last`, with its end of line, to those of a process that has sealed so many; where the
+/// chain stands after it.
+pub(super) fn seal(text: &mut Vec<u8>, content: Content<'_>, last: Link, sealed: u64) -> Link {
     let (begin, seq) = (text.len(), last.seq + 1);
     let _ = write!(text, "{{\"seq\":{seq}");
     for (name, value) in [
@@ -95,11 +107,14 @@ pub(super) fn seal(text: &mut Vec<u8>, content: Content<'_>, last: Link) -> Link
         quote(text, value);
     }
     text.extend_from_slice(b",\"body\":");
-    bounded(text, content.body);
+    match content.body {
+        Body::Map(body) => bounded(text, body),
+        Body::Brief(brief) => fields(text, brief),
+    }
     text.extend_from_slice(b",\"prev\":\"");
     Hex(&last.hash).add_to(text);
     text.push(b'"');
-    let hash: [u8; 32] = Sha256::digest(&text[begin..]).into();
+    let hash = hash_after(sealed, &text[begin..]);
     text.extend_from_slice(SEAL);
     Hex(&hash).add_to(text);
     text.extend_from_slice(b"\"}\n");
@@ -109,7 +124,8 @@ pub(super) fn seal(text: &mut Vec<u8>, content: Content<'_>, last: Link) -> Link
 /// Adds a text in quotes; a long one is cut.
 fn quote(text: &mut Vec<u8>, value: &str) {
     const MOST: usize = 256;
-    let cut = value.char_indices().nth(MOST / 4).filter(|_| value.len() > MOST);
+    let long = value.len() > MOST;
+    let cut = if long { value.char_indices().nth(MOST / 4) } else { None };
     add_json(text, &value[..cut.map_or(value.len(), |(at, _)| at)]);
 }
 
@@ -119,9 +135,32 @@ fn add_json(text: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) {
     let _ = serde_json::to_writer(text, value);
 }
 
+/// What a body may take of a line.
+const ROOM: usize = MAX_LINE - 4096;
+
+/// Adds fields as JSON; when they are too long for a line, as the body they come to.
+fn fields(text: &mut Vec<u8>, brief: &Brief<'_>) {
+    let begin = text.len();
+    for (index, (name, field)) in brief.fields.iter().enumerate() {
+        text.push(if index == 0 { b'{' } else { b',' });
+        add_json(text, *name);
+        text.push(b':');
+        match field {
+            Field::Text(value) => add_json(text, *value),
+            Field::Flag(true) => text.extend_from_slice(b"true"),
+            Field::Flag(false) => text.extend_from_slice(b"false"),
+            Field::Nothing => text.extend_from_slice(b"null"),
+        }
+    }
+    text.extend_from_slice(if brief.fields.is_empty() { b"{}" } else { b"}" });
+    if text.len() - begin > ROOM {
+        text.truncate(begin);
+        bounded(text, &brief.body());
+    }
+}
+
 /// Adds the body as JSON, shortened when it is too long for a line.
 fn bounded(text: &mut Vec<u8>, body: &Map<String, Value>) {
-    const ROOM: usize = MAX_LINE - 4096;
     let begin = text.len();
     add_json(text, body);
     let whole = text.len() - begin;
@@ -223,9 +262,10 @@ const DIGITS: &[u8; 16] = b"0123456789abcdef";
 impl Hex<'_> {
     /// Adds the digits to a text.
     pub(super) fn add_to(&self, text: &mut Vec<u8>) {
-        text.extend(
-            self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|value| DIGITS[usize::from(value)]),
-        );
+        text.reserve(2 * self.0.len());
+        for byte in self.0 {
+            text.extend_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
     }
 }
 
@@ -257,8 +297,8 @@ mod tests {
     fn line(body: Value, last: Link) -> (String, Link) {
         let Value::Object(body) = body else { unreachable!("an object") };
         let mut text = Vec::new();
-        let content = Content { time: "t", session: "s", agent: "a\"b", kind: "k", body: &body };
-        let link = seal(&mut text, content, last);
+        let content = Content { time: "t", session: "s", agent: "a\"b", kind: "k", body: Body::Map(&body) };
+        let link = seal(&mut text, content, last, 0);
         (String::from_utf8(text).unwrap(), link)
     }
 
@@ -271,6 +311,28 @@ mod tests {
         let (second, _) = line(json!({}), link);
         let second = Entry::read(second.trim_end().as_bytes()).unwrap();
         assert!(second.follows(link) && !second.follows(Link::START));
+    }
+
+    #[test]
+    fn the_line_of_a_brief_is_that_of_its_event() {
+        let long = "é\"x".repeat(MAX_LINE);
+        for value in ["", "plain", "q\"\\\n\u{1}\u{2028}é", &long] {
+            let fields = [
+                ("text", Field::Text(value)),
+                ("yes", Field::Flag(true)),
+                ("no", Field::Flag(false)),
+                ("none", Field::Nothing),
+            ];
+            for fields in [&fields[..], &fields[..1], &[]] {
+                let brief = Brief { kind: "k", agent: "a\"b", fields };
+                let (whole, link) = line(brief.event().body.into(), Link::START);
+                let mut text = Vec::new();
+                let body = Body::Brief(&brief);
+                let content = Content { time: "t", session: "s", agent: brief.agent, kind: brief.kind, body };
+                assert_eq!(seal(&mut text, content, Link::START, 100), link);
+                assert_eq!(String::from_utf8(text).unwrap(), whole);
+            }
+        }
     }
 
     #[test]

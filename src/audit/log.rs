@@ -4,21 +4,20 @@
 //! what a crash left behind to [`super::recover`] and old files to [`super::rotate`].
 //! Invariant: a line is written before the head that tells of it, both in one turn.
 
-use super::chain::{Content, Link, seal};
+use super::chain::{Body, Content, Link, seal};
 use super::head::Head;
+use super::kept::{Kept, Opened, Shared};
 use super::recover::{Position, recover};
 use super::rotate::Files;
-use super::turn::{Turn, id};
-use super::{Event, Sink, format_time, redact};
+use super::turn::Turn;
+use super::{Brief, Event, Sink, format_time, redact};
 use crate::manifest::{AuditSettings, OnFailure};
-use serde_json::{Map, Value};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
 /// The log of one user, and the session that is writing to it.
@@ -30,28 +29,20 @@ pub struct Log {
     /// Whether files stay open from one event to the next.
     stays_open: AtomicBool,
     /// What is left open.
-    kept: Mutex<Option<Kept>>,
+    kept: Shared,
+    /// How many lines were written.
+    sealed: AtomicU64,
     /// The first failure that was let pass because the configuration says so.
     failure: Mutex<Option<String>>,
 }
 
-/// The log as this process left it: open, and with the head it wrote.
-#[derive(Debug)]
-struct Kept {
-    turn: Turn,
-    file: Opened,
-    head: Head,
-    /// Whether the head is still to be written, in the turn that goes on until then.
-    owes: bool,
-}
-
-/// The file that is written to, and what was seen when it was opened under the lock.
-#[derive(Debug)]
-struct Opened {
-    file: File,
-    /// The device and number of the file.
-    id: (u64, u64),
-    size: u64,
+/// What is to be written.
+#[derive(Clone, Copy, Debug)]
+enum Told<'a> {
+    /// Events without secrets.
+    Events(&'a [Event]),
+    /// One that has none.
+    Brief(&'a Brief<'a>),
 }
 
 impl Log {
@@ -63,7 +54,8 @@ impl Log {
             session: session.into(),
             settings,
             stays_open: AtomicBool::new(false),
-            kept: Mutex::new(None),
+            kept: Shared::default(),
+            sealed: AtomicU64::new(0),
             failure: Mutex::new(None),
         }
     }
@@ -87,83 +79,89 @@ impl Log {
     }
 
     /// Writes events, all or none; where files stay open, the head may be owed to [`Sink::finish`].
-    fn append(&self, events: &[Event], owing: bool) -> io::Result<()> {
+    fn append(&self, told: Told<'_>, owing: bool) -> io::Result<()> {
         // One at a time within this process, too: all of it holds the same lock.
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(mut last) = kept.take() {
-            last.settle()?;
-            // Where somebody else rotated, repaired or replaced something, all is looked at anew.
-            if last.turn.again(&self.files)?
-                && let Some(head) = last.position(&self.files, self.settings.max_size)?
-            {
-                last.head = self.write(events, &Position::at(head), &mut last.file.file, None)?;
-                last.owes = true;
-                if !owing {
-                    last.settle().inspect_err(|_| take_back(&last.file.file, head.size))?;
-                }
-                *kept = Some(last);
-                return Ok(());
+        let mut kept = self.kept.lock();
+        if let Some(mut last) = kept.last.take()
+            && let Some(head) = last.go_on(&self.files, self.settings.max_size)?
+        {
+            let now = self.write(told, &Position::at(head), &mut last.file.file, None)?;
+            last.owe(now, head.size);
+            if !owing {
+                last.settle().inspect_err(|_| take_back(&last.file.file, head.size))?;
             }
+            kept.last = Some(last);
+        } else {
+            let now = self.append_anew(told)?;
+            kept.last = self.stays_open.load(Ordering::Relaxed).then_some(now);
         }
-        let now = self.append_anew(events)?;
-        *kept = self.stays_open.load(Ordering::Relaxed).then_some(now);
+        if owing {
+            kept.note_first();
+        }
         Ok(())
     }
 
-    fn append_anew(&self, events: &[Event]) -> io::Result<Kept> {
+    fn append_anew(&self, told: Told<'_>) -> io::Result<Kept> {
         let turn = Turn::take(&self.files)?;
-        let mut file = open_log(&self.files.current())?;
+        let mut file = Opened::open(&self.files.current())?;
         let mut position = recover(&self.files, turn.head(&self.files)?, &file.file, file.size)?;
         if position.head.size >= self.settings.max_size && position.repair.is_none() {
             // A log that cannot be rotated is still a log.
             if let Ok(next) = self.files.rotate(&position.head, &file.file) {
-                file = open_log(&self.files.current())?;
+                file = Opened::open(&self.files.current())?;
                 position = next;
             }
         }
         let dropped = if position.begins { self.files.to_drop(self.settings.keep) } else { Vec::new() };
-        let head = self.write(events, &position, &mut file.file, dropped.last().copied())?;
+        let head = self.write(told, &position, &mut file.file, dropped.last().copied())?;
         turn.write_head(head).inspect_err(|_| take_back(&file.file, position.head.size))?;
         self.files.remove(&dropped);
         turn.release()?;
-        Ok(Kept { turn, file, head, owes: false })
+        Ok(Kept::settled(turn, file, head))
     }
 
     /// Writes lines; the head that is to tell of them.
     fn write(
         &self,
-        events: &[Event],
+        told: Told<'_>,
         position: &Position,
         file: &mut File,
         dropped: Option<u64>,
     ) -> io::Result<Head> {
-        let (text, link) = self.lines(events, position, dropped);
+        let (text, link) = self.lines(told, position, dropped);
         let before = position.head.size;
         file.write_all(&text).inspect_err(|_| take_back(file, before))?;
         Ok(Head { size: before + text.len() as u64, link, ..position.head })
     }
 
     /// What is to be written: what was found broken, that a new file begins, and the events.
-    fn lines(&self, events: &[Event], position: &Position, dropped: Option<u64>) -> (Vec<u8>, Link) {
+    fn lines(&self, told: Told<'_>, position: &Position, dropped: Option<u64>) -> (Vec<u8>, Link) {
         let time = format_time(SystemTime::now());
         let mut text = Vec::with_capacity(1024);
         let mut link = position.head.link;
         if position.cut {
             text.push(b'\n');
         }
-        let mut add = |agent: &str, kind: &str, body: &Map<String, Value>| {
+        let mut sealed = self.sealed.load(Ordering::Relaxed);
+        let mut add = |agent: &str, kind: &str, body: Body<'_>| {
             let content = Content { time: &time, session: &self.session, agent, kind, body };
-            link = seal(&mut text, content, link);
+            link = seal(&mut text, content, link, sealed);
+            sealed += 1;
         };
         if let Some(repair) = &position.repair {
-            add("", "repair", repair);
+            add("", "repair", Body::Map(repair));
         }
         if position.begins {
-            add("", "rotation", &self.files.rotation(position.head.file, dropped));
+            let body = self.files.rotation(position.head.file, dropped);
+            add("", "rotation", Body::Map(&body));
         }
-        for event in events {
-            add(&event.agent, event.kind, &event.body);
+        match told {
+            Told::Events(events) => {
+                events.iter().for_each(|event| add(&event.agent, event.kind, Body::Map(&event.body)));
+            }
+            Told::Brief(brief) => add(brief.agent, brief.kind, Body::Brief(brief)),
         }
+        self.sealed.store(sealed, Ordering::Relaxed);
         (text, link)
     }
 
@@ -192,28 +190,6 @@ fn take_back(file: &File, size: u64) {
     let _ = file.set_len(size);
 }
 
-impl Kept {
-    /// Writes the head if it is owed, and gives others their turn.
-    fn settle(&mut self) -> io::Result<()> {
-        if !self.owes {
-            return Ok(());
-        }
-        self.turn.write_head(self.head)?;
-        self.owes = false;
-        self.turn.release()
-    }
-
-    /// Where the log goes on, when it is as this process or another left it; none when it must be looked at.
-    fn position(&self, files: &Files, most: u64) -> io::Result<Option<Head>> {
-        // What stands there under that name is either the open file, or not what is to be written to.
-        let there = std::fs::metadata(files.current()).ok().filter(|there| id(there) == self.file.id);
-        let Some(size) = there.map(|there| there.len()) else { return Ok(None) };
-        // Where nobody has added anything since, the end is the one that this process knows.
-        let head = if size == self.head.size { Some(self.head) } else { self.turn.read()? };
-        Ok(head.filter(|head| head.size == size && head.file == self.head.file && size < most))
-    }
-}
-
 impl Sink for Log {
     fn record(&self, event: Event) -> io::Result<()> {
         self.record_all(vec![event])
@@ -225,27 +201,25 @@ impl Sink for Log {
 
     fn record_all(&self, events: Vec<Event>) -> io::Result<()> {
         let events: Vec<Event> = events.into_iter().map(redact).collect();
-        self.judged(self.append(&events, false))
+        self.judged(self.append(Told::Events(&events), false))
     }
 
-    fn record_first(&self, event: Event) -> io::Result<()> {
-        self.judged(self.append(&[redact(event)], true))
+    fn record_first(&self, event: Brief<'_>) -> io::Result<()> {
+        self.judged(if event.is_plain() {
+            self.append(Told::Brief(&event), true)
+        } else {
+            self.append(Told::Events(&[redact(event.event())]), true)
+        })
     }
 
     fn finish(&self) -> io::Result<()> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let settled = kept.as_mut().map_or(Ok(()), Kept::settle);
-        if settled.is_err() {
-            // The line stands; whoever writes next takes it over, and nobody waits for this process.
-            *kept = None;
-        }
-        self.judged(settled)
+        self.judged(self.kept.end_turn())
     }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
-        let _ = self.finish();
+        self.kept.close();
     }
 }
 
@@ -253,14 +227,4 @@ impl Drop for Log {
 #[must_use]
 pub fn new_session() -> String {
     format!("{:016x}", RandomState::new().build_hasher().finish())
-}
-
-fn open_log(path: &Path) -> io::Result<Opened> {
-    let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
-    let meta = file.metadata()?;
-    if meta.is_file() {
-        Ok(Opened { file, id: id(&meta), size: meta.len() })
-    } else {
-        Err(io::Error::other("it is not a plain file"))
-    }
 }

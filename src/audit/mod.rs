@@ -4,8 +4,11 @@
 //! [`verify`]. It leaves deciding and doing to others.
 //! Invariant: an event never reaches a file with a secret's value in it; [`redact()`] stands before the log.
 
+mod brief;
 mod chain;
+mod digest;
 mod head;
+mod kept;
 mod log;
 mod rate;
 mod read;
@@ -17,6 +20,7 @@ mod time;
 mod turn;
 mod verify;
 
+pub use brief::{Brief, Field};
 pub use chain::{Entry, Fault, Link};
 pub use head::Head;
 pub use log::{Log, new_session};
@@ -69,11 +73,11 @@ pub trait Sink: Send + Sync + std::fmt::Debug {
     ///
     /// # Errors
     /// As for [`Sink::record`].
-    fn record_first(&self, event: Event) -> std::io::Result<()> {
-        self.record(event)
+    fn record_first(&self, event: Brief<'_>) -> std::io::Result<()> {
+        self.record(event.event())
     }
 
-    /// Does what keeping an event has left to be done, if anything.
+    /// Does what keeping an event has left to be done, if anything, or sees to it that it is done soon.
     ///
     /// # Errors
     /// When that cannot be done; the event is kept all the same.

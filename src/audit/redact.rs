@@ -19,6 +19,11 @@ pub fn redact(mut event: Event) -> Event {
     event
 }
 
+/// Whether a text by this name would stay in an event as it is.
+pub(super) fn is_plain(name: &str, text: &str) -> bool {
+    !SECRETS.names_secret(name) && item(text).is_none()
+}
+
 fn object(pairs: &mut Map<String, Value>) {
     for (key, value) in pairs {
         if can_hold(value) && SECRETS.names_secret(key) {

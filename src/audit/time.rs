@@ -10,13 +10,25 @@ pub fn format_time(moment: SystemTime) -> String {
     let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (year, month, day) = date_of(since.as_secs() / DAY);
     let second = since.as_secs() % DAY;
-    format!(
-        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{:03}Z",
-        second / 3600,
-        second / 60 % 60,
-        second % 60,
-        since.subsec_millis()
-    )
+    let mut text = String::with_capacity(24);
+    let mut add = |number: u64, digits: u32, then: char| {
+        (0..digits).rev().for_each(|place| text.push(digit(number / 10u64.pow(place))));
+        text.push(then);
+    };
+    // A year of five digits has them all.
+    add(year, if year > 9999 { year.ilog10() + 1 } else { 4 }, '-');
+    add(month, 2, '-');
+    add(day, 2, 'T');
+    add(second / 3600, 2, ':');
+    add(second / 60 % 60, 2, ':');
+    add(second % 60, 2, '.');
+    add(since.subsec_millis().into(), 3, 'Z');
+    text
+}
+
+/// The last digit of a number.
+fn digit(number: u64) -> char {
+    char::from(b'0' + u8::try_from(number % 10).unwrap_or_default())
 }
 
 /// A moment from text: a date, a date and time in UTC, or how long ago (`90s`, `15m`, `2h`, `7d`).
@@ -84,11 +96,18 @@ mod tests {
             (951_782_400, "2000-02-29T00:00:00.000Z"),
             (1_709_251_199, "2024-02-29T23:59:59.000Z"),
             (4_102_444_800, "2100-01-01T00:00:00.000Z"),
+            (1_709_210_096, "2024-02-29T12:34:56.000Z"),
         ] {
             let moment = UNIX_EPOCH + Duration::from_secs(seconds);
             assert_eq!(format_time(moment), text);
             assert_eq!(parse_time(text, UNIX_EPOCH), Some(moment));
         }
+        let late = UNIX_EPOCH + Duration::from_millis(86_399_007);
+        assert_eq!(format_time(late), "1970-01-01T23:59:59.007Z");
+        assert_eq!(
+            format_time(UNIX_EPOCH + Duration::from_secs(400_000_000_000)),
+            "14645-06-30T15:06:40.000Z"
+        );
         for day in (0..60_000).step_by(17) {
             let (year, month, date) = date_of(day);
             assert_eq!(day_of(year, month, date), day);

@@ -6,6 +6,7 @@
 
 use super::head::Head;
 use super::rotate::Files;
+use sbx_platform::queue::{Waiting, is_awaited};
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
@@ -32,8 +33,13 @@ impl Turn {
 
     /// Waits for the next turn with the same file; false when another stands in its place.
     pub(super) fn again(&self, files: &Files) -> io::Result<bool> {
-        wait(Instant::now(), || self.file.try_lock())?;
+        wait(Instant::now(), &self.file, File::try_lock)?;
         Ok(std::fs::metadata(files.head()).is_ok_and(|there| id(&there) == self.id))
+    }
+
+    /// Whether somebody else waits for its turn.
+    pub(super) fn is_awaited(&self) -> bool {
+        is_awaited(&self.file)
     }
 
     /// The head as it is now; none when it cannot be read.
@@ -55,7 +61,7 @@ impl Turn {
                 }
                 other => other?,
             };
-            wait(begun, || head.try_lock())?;
+            wait(begun, &head, File::try_lock)?;
             // Whoever removed the file meanwhile left us with a lock that holds nobody up.
             let own = id(&head.metadata()?);
             if std::fs::metadata(&path).is_ok_and(|there| id(&there) == own) {
@@ -90,11 +96,16 @@ pub(super) fn read_head(file: &File) -> io::Result<Option<Head>> {
     Ok(Head::read(&bytes[..read]))
 }
 
-/// Tries for a lock until it is had or patience ends.
-pub(super) fn wait(begun: Instant, lock: impl Fn() -> Result<(), TryLockError>) -> io::Result<()> {
+/// Tries for a lock of a file until it is had or patience ends; whoever holds it can see that.
+pub(super) fn wait(
+    begun: Instant,
+    file: &File,
+    lock: impl Fn(&File) -> Result<(), TryLockError>,
+) -> io::Result<()> {
     let mut pause = Duration::from_micros(50);
+    let mut waiting = None;
     loop {
-        match lock() {
+        match lock(file) {
             Ok(()) => return Ok(()),
             Err(TryLockError::Error(error)) => return Err(error),
             Err(TryLockError::WouldBlock) if begun.elapsed() > PATIENCE => {
@@ -102,6 +113,7 @@ pub(super) fn wait(begun: Instant, lock: impl Fn() -> Result<(), TryLockError>) 
                 return Err(io::Error::new(ErrorKind::TimedOut, message));
             }
             Err(TryLockError::WouldBlock) => {
+                waiting.get_or_insert_with(|| Waiting::at(file));
                 std::thread::sleep(pause);
                 pause = (pause * 2).min(PAUSE);
             }

@@ -105,7 +105,7 @@ impl Snapshot {
             other => Some(other?),
         };
         if let Some(lock) = &lock {
-            wait(Instant::now(), || lock.try_lock_shared())?;
+            wait(Instant::now(), lock, File::try_lock_shared)?;
         }
         let numbers = match files.numbers() {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -21,8 +21,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// How long it is looked for the next line before going to sleep.
-const BRISK: Duration = Duration::from_micros(50);
+/// How long it is looked for the next line before going to sleep: a little longer than it takes to wake a server on
+/// another processor of a virtual machine, and to have its answer.
+const BRISK: Duration = Duration::from_micros(100);
 /// How long what a client said last may wait to be taken once it has left; clients wait two seconds for the end.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Pieces that are written before the other side has its turn.

@@ -1,11 +1,12 @@
 //! Writers that are killed, cut short, held up or many.
 
 use crate::{State, add};
-use sbx::audit::{Event, Sink, entries};
+use sbx::audit::{Brief, Event, Field, Head, Log, Sink, entries};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A writer in a process of its own: this very test program, told to run only `writer`.
@@ -18,6 +19,13 @@ fn spawn(state: &State, name: &str, events: u64, size: usize) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .expect("a writer")
+}
+
+/// Records an event before what it tells of.
+fn add_first(log: &Log, number: u64) {
+    let number = number.to_string();
+    let fields = [("number", Field::Text(&number))];
+    log.record_first(Brief { kind: "launch", agent: "a", fields: &fields }).expect("recorded");
 }
 
 #[test]
@@ -35,10 +43,14 @@ fn writer() {
         log.stay_open();
     }
     for number in 0..events {
-        let body = json!({ "number": number, "text": "x".repeat(size) });
-        let event = Event::new("launch", parts[1], body);
-        let kept =
-            if stays { log.record_first(event).and_then(|()| log.finish()) } else { log.record(event) };
+        let (number, text) = (number.to_string(), "x".repeat(size));
+        let fields = [("number", Field::Text(&number)), ("text", Field::Text(&text))];
+        let event = Brief { kind: "launch", agent: parts[1], fields: &fields };
+        let kept = if stays {
+            log.record_first(event).and_then(|()| log.finish())
+        } else {
+            log.record(event.event())
+        };
         kept.expect("recorded");
     }
 }
@@ -59,7 +71,7 @@ fn fifty_writers_at_once_lose_nothing() {
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
     let damaged = entries(&state.0, &mut |entry| {
         let next = seen.entry(entry.agent.clone()).or_default();
-        assert_eq!(entry.body["number"], json!(*next), "{} out of order", entry.agent);
+        assert_eq!(entry.body["number"], next.to_string(), "{} out of order", entry.agent);
         *next += 1;
         Ok(())
     });
@@ -145,10 +157,9 @@ fn what_is_recorded_first_is_there_before_the_head_tells_of_it_and_others_wait()
     add(&log, 2);
     let head = || std::fs::read(state.head()).unwrap();
     let before = head();
-    let first =
-        |number: u64| log.record_first(Event::new("launch", "a", json!({ "number": number }))).unwrap();
+    let first = |number: u64| add_first(&log, number);
     first(3);
-    assert!(state.text().contains("\"number\":3") && head() == before);
+    assert!(state.text().contains("\"number\":\"3\"") && head() == before);
     std::thread::scope(|scope| {
         let other = scope.spawn(|| add(&state.log(), 4));
         std::thread::sleep(Duration::from_millis(20));
@@ -166,13 +177,72 @@ fn what_is_recorded_first_is_there_before_the_head_tells_of_it_and_others_wait()
 }
 
 #[test]
+fn one_turn_serves_events_that_follow_one_another_and_ends_by_itself() {
+    let state = State::with(1);
+    let log = state.log();
+    log.stay_open();
+    let size = || std::fs::metadata(state.file()).unwrap().len();
+    let told = || Head::read(&std::fs::read(state.head()).unwrap()).unwrap();
+    let mut owed = 0;
+    for number in 2..=300 {
+        let before = size();
+        add_first(&log, number);
+        assert!(size() > before, "the line is there at once");
+        log.finish().unwrap();
+        owed += usize::from(told().size < size());
+    }
+    assert!(owed > 0, "no turn went on");
+    // Nobody does anything any more, and yet the turn ends.
+    let begun = Instant::now();
+    while told().size < size() {
+        assert!(begun.elapsed() < Duration::from_secs(5), "the turn goes on");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!((told().link.seq, state.codes(), state.notes()), (300, vec![], vec![]));
+    // What waits ends with the log, also in the middle of a turn.
+    add_first(&log, 301);
+    add_first(&log, 302);
+    log.finish().unwrap();
+    drop(log);
+    assert_eq!((told().link.seq, told().size), (302, size()));
+}
+
+#[test]
+fn whoever_writes_without_a_pause_leaves_others_their_turn() {
+    let state = State::with(1);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let busy = scope.spawn(|| {
+            let log = state.log();
+            log.stay_open();
+            let mut written = 0;
+            while !over.load(Ordering::Relaxed) {
+                add_first(&log, written);
+                log.finish().unwrap();
+                written += 1;
+            }
+            written
+        });
+        std::thread::sleep(Duration::from_millis(20));
+        let begun = Instant::now();
+        (0..50).for_each(|number| add(&state.log(), number));
+        let took = begun.elapsed();
+        over.store(true, Ordering::Relaxed);
+        assert!(took < Duration::from_secs(20), "fifty turns took {took:?}");
+        let written = busy.join().unwrap();
+        assert_eq!(state.verdict().lines, 51 + written);
+    });
+    assert_eq!((state.codes(), state.notes()), (vec![], vec![]));
+}
+
+#[test]
 fn a_head_that_is_owed_and_lost_is_made_up_for() {
     let state = State::with(1);
     let log = state.log();
     log.stay_open();
     add(&log, 2);
     let head = std::fs::read(state.head()).unwrap();
-    log.record_first(Event::new("launch", "a", json!({ "number": 3 }))).unwrap();
+    add_first(&log, 3);
     log.finish().unwrap();
     // As if the writer had been killed before it paid.
     std::fs::write(state.head(), head).unwrap();

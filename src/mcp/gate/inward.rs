@@ -1,6 +1,7 @@
 //! From the client to the server: what is asked, and judging calls.
 
 use super::{Gate, Passage, is_blank, locked, one_line};
+use crate::audit::{Brief, Field};
 use crate::capability::{is_cut_by_some, likened};
 use crate::decide::{Denial, DenialCode};
 use crate::mcp::call::{Call, action, spelled};
@@ -123,29 +124,29 @@ impl Gate {
 
     /// A call: taken apart, judged, and sent on in its one spelling.
     fn call(&self, message: &Message<'_>, id: Id<'_>, params: Option<&str>) -> Result<Passage, Fault> {
-        let era = Era::of(params);
+        let era = || Era::of(params);
         let tree = message.tree()?;
         let Some(call) = Call::read(&tree)? else {
             return Ok(self.turn_away(id, INVALID_PARAMS, "a call has `name` and, if any, `arguments`"));
         };
         let rules = self.rules();
-        let event = |decision, action: Option<&str>| {
+        let event = |decision| {
             json!({
-                "decision": decision, "call": id.spelled(), "tool": call.tool, "action": action,
+                "decision": decision, "call": id.spelled(), "tool": call.tool, "action": null,
                 "retry": call.retry,
             })
         };
         if call.tool == GET_POLICY {
-            let answer = || Passage::Back(result_line(id, &era.result(policy_result(&rules))));
-            let recorded = self.record(event("allow", None));
+            let answer = || Passage::Back(result_line(id, &era().result(policy_result(&rules))));
+            let recorded = self.record(event("allow"));
             return Ok(recorded.map_or_else(|error| unrecorded(id, &error), |()| answer()));
         }
         let action = match self.judge(&rules, &call) {
             Ok(action) => action,
             Err(denial) => {
-                let mut event = event("deny", None);
+                let mut event = event("deny");
                 event["denial"] = denial.to_json();
-                let answer = || Passage::Back(result_line(id, &era.result(denial_result(&denial))));
+                let answer = || Passage::Back(result_line(id, &era().result(denial_result(&denial))));
                 return Ok(self.record(event).map_or_else(|error| unrecorded(id, &error), |()| answer()));
             }
         };
@@ -154,7 +155,17 @@ impl Gate {
         if let Err(back) = self.begin(id, kind) {
             return Ok(back);
         }
-        if let Err(error) = self.record_first(event("allow", action)) {
+        // The rest of keeping it waits until it is on its way.
+        let fields = [
+            ("decision", Field::Text("allow")),
+            ("call", Field::Text(id.spelled())),
+            ("tool", Field::Text(call.tool)),
+            ("action", action.into()),
+            ("retry", Field::Flag(call.retry)),
+            ("server", Field::Text(&self.server)),
+        ];
+        let event = Brief { kind: "mcp", agent: rules.policy.agent(), fields: &fields };
+        if let Err(error) = self.audit.record_first(event) {
             locked(&self.flight).end(id);
             return Ok(unrecorded(id, &error));
         }

@@ -138,11 +138,6 @@ impl Gate {
         self.audit.record(self.event(body))
     }
 
-    /// Keeps what is about to happen; the rest of keeping it waits until it is on its way.
-    fn record_first(&self, body: Value) -> std::io::Result<()> {
-        self.audit.record_first(self.event(body))
-    }
-
     /// Does the rest of keeping what is on its way now.
     pub(super) fn finish_record(&self) {
         if let Err(error) = self.audit.finish() {

@@ -187,6 +187,8 @@ pub(super) fn unique<'k>(
     folded: bool,
 ) -> Result<(), Fault> {
     if keys.len() <= FEW {
+        // Most keys are spelled as they are compared, and differ then if they differ at all.
+        let folded = folded && !keys.clone().all(|key| matches!(fold(key), Cow::Borrowed(_)));
         let same = |one: &str, other: &str| one == other || folded && fold(one) == fold(other);
         let before = |index| keys.clone().take(index);
         let twice = keys.clone().enumerate().find(|(index, key)| before(*index).any(|one| same(one, key)));
