@@ -49,12 +49,19 @@ fn is_plain(path: &[u8]) -> bool {
     path == b"/" || (path.first() == Some(&b'/') && !path.ends_with(b"/") && !path.windows(2).any(doubtful))
 }
 
+/// The most bytes that a path can have.
+const LONGEST: usize = 4096;
+
 /// Follows every symbolic link in `path`; what does not exist yet is taken as written.
 ///
 /// # Errors
 /// Fails with `ELOOP` semantics when more than 40 links are met, and with the file system's own
 /// error when a part exists but cannot be examined.
 pub fn resolve(path: &Path) -> io::Result<PathBuf> {
+    // No system takes a longer one, and every part of it would be asked about.
+    if path.as_os_str().len() > LONGEST {
+        return Err(io::ErrorKind::InvalidFilename.into());
+    }
     follow(path).map(|(_, end)| end)
 }
 

@@ -118,8 +118,16 @@ pub(super) fn explanation() -> Value {
     ]);
     // Only with --tree.
     schema["properties"]["tree"] = json!({ "type": "array", "items": { "$ref": "#/$defs/node" } });
-    schema["$defs"] = json!({ "node": node() });
-    schema
+    // What a command would be launched with.
+    let launch = object([
+        ("agent", text()),
+        ("grant", text()),
+        ("plan", strings()),
+        ("backend", text()),
+        ("told", text()),
+        ("remarks", strings()),
+    ]);
+    json!({ "anyOf": [schema, launch], "$defs": { "node": node() } })
 }
 
 /// A node of the tree of authority.

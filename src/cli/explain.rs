@@ -121,10 +121,16 @@ impl Explain {
             return Ok(Exit::Fine);
         }
         let mut text = format!("{}  {}\n\nplan\n", ui.bold(agent.policy.agent()), permit.grant().spec);
-        plan.lines().for_each(|line| drop(writeln!(text, "  {line}")));
+        for line in plan.lines() {
+            let _ = writeln!(text, "  {line}");
+        }
         let _ = write!(text, "\nbackend {backend}");
-        told.lines().for_each(|line| drop(write!(text, "\n  {line}")));
-        lowered.remarks.iter().for_each(|remark| drop(write!(text, "\n\n{remark}")));
+        for line in told.lines() {
+            let _ = write!(text, "\n  {line}");
+        }
+        for remark in &lowered.remarks {
+            let _ = write!(text, "\n\n{remark}");
+        }
         ui.answer(text)?;
         Ok(Exit::Fine)
     }

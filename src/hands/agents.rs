@@ -50,6 +50,10 @@ pub(super) fn give(arguments: &Arguments<'_>, context: &Context, _: &Cancel) -> 
     if let Some((root, _)) = other.manifest.sandbox() {
         judge(context, &request(root.path.clone()))?;
     }
+    // A file may be called otherwise than the agent in it, which may be the one that asks.
+    let proposal = Proposal::new(specs.clone());
+    let real = Request::agent(Capability::AgentGrant, other.manifest.id()).proposing(proposal);
+    judge(context, &real.by_tool("agents_grant"))?;
     let changed = write(&found, &specs, &setting.facts_for(&found))?;
     let granted: Vec<String> = specs.iter().map(Spec::to_string).collect();
     Ok(json!({ "id": other.manifest.id(), "granted": granted, "changed": changed }))

@@ -53,7 +53,7 @@ pub fn grant(source: &Source, spec: &Spec, facts: &Facts) -> Result<Change, Edit
     let written = written_specs(&manifest, facts);
     let implied = implied_specs(&manifest, &written);
     let written = written.into_iter().map(Some).collect();
-    Plan { implied, written, added: Some(spec.clone()) }.apply(&manifest, facts)
+    Plan { implied, written, added: Some(with_root(&manifest, spec, facts)) }.apply(&manifest, facts)
 }
 
 /// The record under another name: a copy must not pass for the agent it was copied from.
@@ -79,13 +79,8 @@ pub fn revoke(source: &Source, spec: &Spec, facts: &Facts) -> Result<Change, Edi
     let manifest = readable(source, facts)?;
     let written = written_specs(&manifest, facts);
     let implied = implied_specs(&manifest, &written);
-    let exact = written.iter().chain(&implied).any(|held| held == spec);
-    // A grant written exactly so goes as a whole; otherwise items are taken wherever they stand.
-    let rest = |held: &Spec| match exact {
-        true if held == spec => Rest::None,
-        true => Rest::All,
-        false => subtract(held, spec, facts),
-    };
+    // A grant written exactly so goes as a whole, and items are taken wherever else they stand.
+    let rest = |held: &Spec| if held == spec { Rest::None } else { subtract(held, spec, facts) };
     if written.iter().chain(&implied).all(|held| rest(held) == Rest::All) {
         return Err(EditError::NotHeld(spec.to_string()));
     }
@@ -112,7 +107,7 @@ fn written_specs(manifest: &Manifest, facts: &Facts) -> Vec<Spec> {
         .capabilities()
         .unwrap_or_default()
         .iter()
-        .map(|grant| with_root(manifest, grant, facts))
+        .map(|grant| with_root(manifest, &grant.spec, facts))
         .collect()
 }
 
@@ -121,8 +116,8 @@ fn implied_specs(manifest: &Manifest, written: &[Spec]) -> Vec<Spec> {
     implied(manifest).into_iter().map(|grant| grant.spec).filter(|spec| !written.contains(spec)).collect()
 }
 
-fn with_root(manifest: &Manifest, grant: &WrittenGrant, facts: &Facts) -> Spec {
-    let spec = grant.spec.clone();
+fn with_root(manifest: &Manifest, spec: &Spec, facts: &Facts) -> Spec {
+    let spec = spec.clone();
     let Some(sandbox) = manifest.sandbox.as_ref().filter(|sandbox| sandbox.grants) else { return spec };
     if !spec.capability.family().is_rooted() {
         return spec;

@@ -138,7 +138,10 @@ fn mapped(name: &Node, scope: &Node, facts: &Facts) -> Result<Spec, Vec<Problem>
 }
 
 fn raw_pair((key, value): &(Node, Node)) -> (String, Span, RawValue, Span) {
+    // A lone `~` is nothing to YAML, and the home to whoever writes it as a root; nothing has no letters, or four.
+    let home = value.span.end - value.span.start == 1 && key.text() == Some(ScopeKey::In.name());
     let raw = match &value.kind {
+        NodeKind::Null if home => RawValue::Text(String::from("~")),
         NodeKind::Text(text) => RawValue::Text(text.clone()),
         NodeKind::List(items) => {
             let texts: Option<Vec<String>> =

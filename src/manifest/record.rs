@@ -170,7 +170,7 @@ impl Manifest {
 /// An agent's id without the `agents/` prefix: `scout` and `agents/scout` are the same agent.
 #[must_use]
 pub fn normalize_id(id: &str) -> &str {
-    let id = id.trim();
+    let id = id.trim().trim_matches('/');
     id.strip_prefix("agents/").unwrap_or(id).trim_matches('/')
 }
 

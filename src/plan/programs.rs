@@ -102,12 +102,12 @@ impl Programs {
             for command in cmds.iter().flatten() {
                 match command {
                     Command::Name(name) => add_name(&mut parts, name, search, reaches, host),
-                    Command::File(file) => parts.add_program(file, host),
+                    Command::File(file) => add_file(&mut parts, file, search, reaches, host),
                 }
             }
             for (file, pattern) in patterns.iter().flatten() {
                 match (file, pattern.program()) {
-                    (Some(file), _) => parts.add_program(file, host),
+                    (Some(file), _) => add_file(&mut parts, file, search, reaches, host),
                     (None, Some(Token::Literal(name))) => add_name(&mut parts, name, search, reaches, host),
                     (None, Some(Token::Glob(_))) => {
                         for name in fitting(pattern, search, host)? {
@@ -167,6 +167,19 @@ fn fitting(
 fn add_name(parts: &mut Parts, name: &str, search: &OsStr, reaches: bool, host: &dyn Host) {
     let Some(file) = find(OsStr::new(name), search, host) else { return };
     parts.add_program(&file, host);
+    add_helpers(parts, name, reaches, host);
+}
+
+/// A program by its file: where programs are looked for by name, it is what its name says and needs the same.
+fn add_file(parts: &mut Parts, file: &Path, search: &OsStr, reaches: bool, host: &dyn Host) {
+    parts.add_program(file, host);
+    let usual = std::env::split_paths(search).any(|dir| Some(dir.as_path()) == file.parent());
+    if let Some(name) = file.file_name().and_then(OsStr::to_str).filter(|_| usual) {
+        add_helpers(parts, name, reaches, host);
+    }
+}
+
+fn add_helpers(parts: &mut Parts, name: &str, reaches: bool, host: &dyn Host) {
     for helper in helpers(name) {
         match helper.kind {
             HelperKind::Net if !reaches => {}

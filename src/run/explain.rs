@@ -4,7 +4,7 @@
 //! the platform, whether it is granted is decided as for any other request.
 
 use crate::capability::{Capability, Target};
-use crate::decide::{Denial, Permit, Request, Subject, decide, grant_command};
+use crate::decide::{Denial, Permit, Request, Subject, decide, grant_command, protection};
 use crate::net::Gateway;
 use crate::profile::system_view;
 use sbx_platform::path::{resolve, within};
@@ -208,7 +208,9 @@ fn changed(permit: &Permit<'_>, capability: Capability, act: &Act) -> Option<Den
     if is_scratch(permit, &act.path) || !act.is_refused() && out_of_view().is_none() {
         return None;
     }
-    let missing = capability == Capability::FsWrite && std::fs::symlink_metadata(&target).is_err();
+    let missing = capability == Capability::FsWrite
+        && std::fs::symlink_metadata(&target).is_err()
+        && protection(permit.policy(), capability, &target).is_none();
     ask(permit, capability, &act.path, target).map(|mut denial| {
         if missing && denial.suggested_grant.is_some() {
             denial.hint.get_or_insert_with(|| UNMADE.to_owned());

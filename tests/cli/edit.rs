@@ -482,3 +482,29 @@ fn a_copy_of_a_built_in_agent_can_be_changed() {
     "#]]
     .assert_eq(&env.sbx(&["agents", "revoke", "fetcher", "net.get", "--yes"]));
 }
+
+#[test]
+fn what_is_revoked_is_gone_wherever_it_stands() {
+    let env = TestEnv::new();
+    let allowed =
+        |verb: &str, object: &str| env.sbx(&["check", "--agent", "a", verb, object]).ends_with("[exit 0]\n");
+    env.write_record(
+        "a.md",
+        "---\ncapabilities:\n  - net.get: {hosts: [a.com]}\n  - net.get: {hosts: [a.com, b.com]}\n---\n",
+    );
+    env.sbx(&["agents", "revoke", "a", "net.get{hosts=[a.com]}", "--yes"]);
+    assert!(!allowed("net.get", "https://a.com") && allowed("net.get", "https://b.com"));
+    env.write_record("a.md", "---\ncapabilities:\n  - records.update\n  - records.update: {classes: [inbox]}\n  - records.read\n---\n");
+    env.sbx(&["agents", "revoke", "a", "records.update", "--yes"]);
+    assert!(!allowed("records.update", "x") && allowed("records.read", "x"));
+    assert!(!std::fs::read_to_string(env.record("a.md")).unwrap().contains("inbox"));
+}
+
+#[test]
+fn a_grant_without_a_root_takes_the_one_that_the_record_is_about_to_lose() {
+    let env = TestEnv::new();
+    env.write_record("a.md", "---\nsandbox: /srv\n---\n");
+    env.sbx(&["agents", "grant", "a", "fs.delete", "--yes"]);
+    let shown = env.sbx(&["check", "--agent", "a", "fs.delete", "/srv/x"]);
+    assert!(shown.ends_with("[exit 0]\n"), "{shown}");
+}

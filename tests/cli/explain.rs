@@ -182,3 +182,28 @@ fn authority_is_drawn_as_a_tree() {
     assert!(errors.is_empty(), "{errors:?}");
     assert_eq!(answer["tree"][3]["label"], "run");
 }
+
+#[test]
+fn a_command_is_shown_with_its_plan_and_what_the_backend_is_told() {
+    let env = TestEnv::new();
+    let shown = env.sbx(&["explain", "--agent", "scout", "--", "ls", "-l"]);
+    for line in [
+        "plan\n  program /usr/bin/ls\n  arg ls\n  arg -l\n",
+        "\n  bind ro nocode [PROJECT] [PROJECT]\n",
+        "\n  network none\n  exec listed\n",
+        "backend native\n  namespaces user mount pid ipc uts cgroup network\n",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    let shown = env.sbx(&["explain", "--agent", "scout", "--backend", "bwrap", "--", "ls"]);
+    assert!(shown.contains("\n    --ro-bind [PROJECT] [PROJECT]\n"), "{shown}");
+    assert!(shown.contains("\n    --unshare-net\n"), "{shown}");
+    let schema = jsonschema::validator_for(&env.json(&["schema", "explanation"])).expect("a schema");
+    let answer = env.json(&["explain", "--json", "--agent", "fetcher", "--", "curl", "https://a.example"]);
+    assert!(schema.is_valid(&answer), "{answer}");
+    let answer = env.json(&["explain", "--json", "--agent", "scout", "--", "ls"]);
+    assert!(schema.is_valid(&answer) && answer["backend"] == "native", "{answer}");
+    // What would not be run has no plan.
+    let shown = env.sbx(&["explain", "--agent", "scout", "--", "rm", "x"]);
+    assert!(shown.starts_with("scope_violation") && shown.ends_with("[exit 1]\n"), "{shown}");
+}

@@ -265,3 +265,83 @@ fn a_copy_is_put_down_over_what_is_protected_only_where_something_may_be_written
         assert!(run.status == 0 && !bench.exists("lib/same"), "{backend}: {}", run.stderr);
     }
 }
+
+#[test]
+fn one_of_a_pair_of_sockets_gets_no_name() {
+    for backend in BACKENDS {
+        let bench = Bench::new("named");
+        bench.open_record("");
+        let run = attack(
+            &bench,
+            backend,
+            "cat > try.py <<'.'\nimport socket\nfor name in ('.envrc', 'plain', '.vscode'):\n  a, b = socket.socketpair()\n  \
+             try: a.bind(name)\n  except OSError: pass\na, b = socket.socketpair()\na.send(b'x')\nprint(b.recv(1))\n.\npython3 try.py",
+        );
+        assert_eq!(run.stdout, "b'x'\n", "{backend:?}: {}", run.stderr);
+        for name in [".envrc", "plain", ".vscode"] {
+            assert!(!bench.exists(name), "{backend:?}: {name}");
+        }
+    }
+}
+
+#[test]
+fn devices_are_written_to_and_stay_as_they_are() {
+    for backend in &BACKENDS[..2] {
+        let bench = Bench::new("devices");
+        bench.open_record("");
+        let run = attack(
+            &bench,
+            *backend,
+            "cat > try.py <<'.'\nimport os\nfor what in ('/dev/null', '/dev/zero', '/dev/full', '/dev/urandom', 0):\n  \
+             try: os.utime(what); print('touched', what)\n  except OSError as e: assert e.errno == 30, (what, e)\n\
+             os.write(os.open('/dev/null', os.O_WRONLY), b'x')\nprint(len(os.read(os.open('/dev/zero', 0), 4)))\n.\n\
+             python3 try.py; echo gone > /dev/null && echo fine",
+        );
+        assert_eq!(run.stdout, "4\nfine\n", "{backend:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_descriptor_that_was_opened_for_reading_cannot_be_cut_through() {
+    for (backend, accepted) in BACKENDS {
+        let bench = Bench::new("cut");
+        bench.write("kept", "whole\n");
+        bench.record("capabilities:\n  - proc.exec: {in: ROOT}\n  - fs.read: {in: ROOT}\n");
+        let accepted = if accepted.is_empty() { "--allow-degraded=fs-glob" } else { accepted };
+        let line = format!(
+            "exec 5<kept; exec \"$SBX\" exec --agent agent.yml --backend {backend} {accepted} --pass-fd 5 -- \
+             python3 -c 'import os\ntry: os.open(\"/proc/self/fd/5\", os.O_RDONLY | os.O_TRUNC)\nexcept OSError: print(\"kept\")'"
+        );
+        let run = bench.shell_line(&line);
+        assert_eq!(run.stdout, "kept\n", "{backend}: {}", run.stderr);
+        assert_eq!(bench.read("kept"), "whole\n", "{backend}");
+    }
+}
+
+#[test]
+fn a_pipe_with_a_name_is_not_handed_in() {
+    for (backend, accepted) in BACKENDS {
+        let bench = Bench::new("fifo");
+        bench.open_record("");
+        bench.shell_line("mkfifo -m 640 named");
+        let accepted = if accepted.is_empty() { "--allow-degraded=fs-glob" } else { accepted };
+        let line = format!(
+            "(sleep 0.2; echo through > named) & exec \"$SBX\" exec --agent agent.yml --backend {backend} {accepted} -- \
+             python3 -c 'import os, sys\ntry: os.fchmod(0, 0o777)\nexcept OSError: pass\nprint(sys.stdin.readline().strip())' < named"
+        );
+        let run = bench.shell_line(&line);
+        assert_eq!(run.stdout, "through\n", "{backend}: {}", run.stderr);
+        assert_eq!(bench.shell_line("stat -c %a named").stdout, "640\n", "{backend}");
+    }
+}
+
+#[test]
+fn directories_of_a_group_can_be_copied() {
+    for backend in BACKENDS {
+        let bench = Bench::new("group");
+        bench.open_record("");
+        bench.shell_line("chmod g+s . && mkdir -p from/below && echo a > from/below/f");
+        let run = attack(&bench, backend, "cp -r from to && cat to/below/f");
+        assert_eq!(run.stdout, "a\n", "{backend:?}: {}", run.stderr);
+    }
+}

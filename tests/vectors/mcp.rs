@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 /// An agent that may run anything in its home, so that what a vector says of danger is all that counts.
-const RECORD: &str = "id: tester\ncapabilities:\n  - proc.exec: {in: ~}\n  - proc.eval: {in: ~}\n  - fs.read: {in: ~}\n  - fs.write: {in: ~}\n";
+const RECORD: &str = "id: tester\ncapabilities:\n  - proc.exec: {in: \"~\"}\n  - proc.eval: {in: \"~\"}\n  - fs.read: {in: \"~\"}\n  - fs.write: {in: \"~\"}\n";
 /// The keys of an allowlist, as a vector gives them.
 const ALLOWLIST: [&str; 3] = ["allowed_tools", "case", "actions"];
 

@@ -16,7 +16,7 @@ use crate::linux::net::Host;
 use crate::linux::stage::{Stage, Surroundings};
 use crate::linux::sys::process::{self, Born};
 use crate::linux::sys::{fd, mount, number, signal, socket};
-use crate::linux::{bwrap, landlock, native, net, spawn};
+use crate::linux::{bwrap, landlock, native, net, sources, spawn};
 use crate::plan::{Network, Plan};
 use crate::report::{Outcome, SetupFailure, Step};
 use crate::text;
@@ -71,9 +71,10 @@ fn launcher(backend: &str, with_doors: bool, telling: bool) -> ! {
     process::leave(0)
 }
 
-/// Cuts the view off from the host's mount events.
+/// Cuts the view off from the host's mount events, and keeps its devices as they are.
 fn own_mounts() -> Result<(), SetupFailure> {
-    process::new_mounts().and_then(|()| mount::make_private()).map_err(|error| SetupFailure {
+    let own = process::new_mounts().and_then(|()| mount::make_private());
+    own.and_then(|()| sources::settle_devices()).map_err(|error| SetupFailure {
         step: Step::Root,
         object: String::from("/"),
         errno: number(&error),

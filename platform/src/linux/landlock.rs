@@ -10,7 +10,7 @@ use std::path::Path;
 
 use crate::linux::sys::fd;
 use crate::linux::sys::{c_path, check, number};
-use crate::plan::{Place, Rights};
+use crate::plan::{Place, Rights, UnixSockets};
 use crate::report::{SetupFailure, Step};
 
 const EXECUTE: u64 = 1;
@@ -79,6 +79,15 @@ pub(crate) enum Cutting {
     LeftToMounts,
 }
 
+/// How rights are read that depend on more than the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holds {
+    /// What reading goes with.
+    pub(crate) cutting: Cutting,
+    /// Whether whoever may make files may make names of sockets too: a pair needs none, but can be given one.
+    pub(crate) sockets: UnixSockets,
+}
+
 /// The level of this kernel, 0 for none, at most [`NEWEST`].
 pub(crate) fn level() -> u32 {
     const VERSION: u32 = 1;
@@ -138,7 +147,7 @@ fn translate(rights: Rights) -> u64 {
 /// Restricts this process and its descendants to `places`. Needs `no_new_privs`.
 ///
 /// Places that do not exist are passed over: there is nothing to allow.
-pub(crate) fn restrict(level: u32, places: &[Place], cutting: Cutting, tcp: Tcp) -> Result<(), SetupFailure> {
+pub(crate) fn restrict(level: u32, places: &[Place], holds: Holds, tcp: Tcp) -> Result<(), SetupFailure> {
     let fail = |path: &Path, error: &io::Error| SetupFailure {
         step: Step::Landlock,
         object: path.display().to_string(),
@@ -155,7 +164,7 @@ pub(crate) fn restrict(level: u32, places: &[Place], cutting: Cutting, tcp: Tcp)
             continue;
         }
         let rights = places[index..].iter().filter(same).fold(Rights::NONE, |all, other| all | other.rights);
-        let allowed = with_cutting(translate(rights), cutting) & known(level);
+        let allowed = holds.read(translate(rights)) & known(level);
         shown.extend(add(&ruleset, &place.path, allowed).map_err(|error| fail(&place.path, &error))?);
         if shown.len() == AT_ONCE {
             fd::close_all(shown.drain(..));
@@ -204,11 +213,16 @@ fn enforce(ruleset: &OwnedFd) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset.as_raw_fd(), 0) }).map(drop)
 }
 
-/// What reading goes with.
-fn with_cutting(allowed: u64, cutting: Cutting) -> u64 {
-    match cutting {
-        Cutting::LeftToMounts if allowed & READ_FILE != 0 => allowed | TRUNCATE,
-        Cutting::LeftToMounts | Cutting::Refused => allowed,
+impl Holds {
+    fn read(self, allowed: u64) -> u64 {
+        let allowed = match self.cutting {
+            Cutting::LeftToMounts if allowed & READ_FILE != 0 => allowed | TRUNCATE,
+            Cutting::LeftToMounts | Cutting::Refused => allowed,
+        };
+        match self.sockets {
+            UnixSockets::Allowed => allowed,
+            UnixSockets::PairsOnly => allowed & !MAKE_SOCK,
+        }
     }
 }
 
@@ -257,10 +271,17 @@ mod tests {
     fn cutting_goes_with_reading_only_where_mounts_keep_it_off() {
         for rights in [Rights::LIST, Rights::READ, Rights::REMOVE, Rights::EXECUTE] {
             let bits = translate(rights);
-            assert_eq!(with_cutting(bits, Cutting::Refused), bits);
+            let read = |cutting| Holds { cutting, sockets: UnixSockets::Allowed }.read(bits);
+            assert_eq!(read(Cutting::Refused), bits);
             let more = if rights == Rights::READ { TRUNCATE } else { 0 };
-            assert_eq!(with_cutting(bits, Cutting::LeftToMounts), bits | more);
+            assert_eq!(read(Cutting::LeftToMounts), bits | more);
         }
+    }
+
+    #[test]
+    fn where_sockets_come_in_pairs_only_none_gets_a_name() {
+        let read = |sockets| Holds { cutting: Cutting::Refused, sockets }.read(translate(Rights::WRITE));
+        assert_eq!(read(UnixSockets::Allowed) & !read(UnixSockets::PairsOnly), MAKE_SOCK);
     }
 
     #[test]

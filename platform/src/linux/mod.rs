@@ -109,7 +109,7 @@ pub(crate) fn explain(plan: &Plan, backend: Backend) -> Result<String, PlatformE
     );
     match backend {
         Backend::Native => Ok(format!(
-            "namespaces user mount pid ipc uts cgroup network\nroot built from nothing, by the mounts of the plan\ncapabilities none, no new privileges\n{inside}"
+            "namespaces user mount pid ipc uts cgroup network\nroot built from nothing, by the mounts of the plan\nno privileges, and no new ones\n{inside}"
         )),
         Backend::Bwrap => {
             let told = bwrap::told(plan).map_err(|error| PlatformError::on("explain", "bwrap", error))?;

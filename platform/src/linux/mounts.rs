@@ -318,6 +318,7 @@ impl View<'_> {
                 Some(unused) => unused,
                 None => mount::clone_tree(nothing.as_fd(), c"")?,
             };
+            mount::set_attributes(over.as_fd(), RDONLY | NOSUID | NOEXEC, false)?;
             match mount::attach_at(over.as_fd(), tree.as_fd(), name) {
                 Ok(()) => self.has_put(over),
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => cover = Some(over),
@@ -331,7 +332,8 @@ impl View<'_> {
     fn dev(&mut self, dest: &Path, devices: &mut std::slice::Iter<'_, OwnedFd>) -> io::Result<()> {
         for name in sources::devices(self.plan) {
             let source = devices.next().ok_or_else(|| errno(libc::EINVAL))?;
-            self.bind(source, &dest.join(name), NOSUID | NOEXEC)?;
+            // A device is written to all the same; what it is called, whose it is and when it was touched stays.
+            self.bind(source, &dest.join(name), RDONLY | NOSUID | NOEXEC)?;
         }
         let dir = self.ensure_dir(dest)?;
         for (target, name) in [

@@ -131,7 +131,8 @@ fn kind(number: RawFd) -> io::Result<Kind> {
         other => other?,
     };
     Ok(match found.st_mode & libc::S_IFMT {
-        libc::S_IFIFO => Kind::Pipe,
+        // One with a name is a file of the host, whose mode and times could be changed through it.
+        libc::S_IFIFO if fd::is_unnamed(number)? => Kind::Pipe,
         libc::S_IFSOCK if inet::is_joined(number) => Kind::Pipe,
         libc::S_IFCHR if found.st_rdev == libc::makedev(1, 3) => Kind::Null,
         _ => Kind::Other,

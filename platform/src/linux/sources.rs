@@ -23,6 +23,19 @@ const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 pub(super) fn devices(plan: &Plan) -> &'static [&'static str] {
     if plan.stdio == Stdio::Pty { &DEVICES } else { &DEVICES[..5] }
 }
+/// Makes the devices of this view ones that are written to, and of which nothing else can be changed.
+pub(crate) fn settle_devices() -> io::Result<()> {
+    for name in DEVICES {
+        let path = c_path(&Path::new("/dev").join(name))?;
+        match fd::open(fd::cwd(), &path, libc::O_PATH | libc::O_NOFOLLOW, 0) {
+            Ok(device) => mount::set_attributes(device.as_fd(), mount::RDONLY, false)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// The host objects a view shows, opened before anything is built so that their identity is fixed.
 #[derive(Debug)]
 pub(crate) struct Sources {

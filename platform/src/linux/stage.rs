@@ -16,7 +16,7 @@ use crate::error::PlatformError;
 use crate::linux::bare::Children;
 use crate::linux::broker::Protected;
 use crate::linux::keeper::{self, Keeper};
-use crate::linux::landlock::{self, Cutting, Tcp};
+use crate::linux::landlock::{self, Cutting, Holds, Tcp};
 use crate::linux::message::{MESSAGE_MAX, Message};
 use crate::linux::net::{Behalf, GO};
 use crate::linux::seccomp::{self, Arch, Filter, Inet, Instruction, Watch};
@@ -47,7 +47,7 @@ pub(crate) struct Stage {
     env: Vec<CString>,
     cwd: CString,
     places: Vec<Place>,
-    cutting: Cutting,
+    holds: Holds,
     limits: Limits,
     pass: Vec<RawFd>,
     terminal: bool,
@@ -93,7 +93,10 @@ impl Stage {
             env: env.collect::<Result<_, _>>()?,
             cwd: path(&plan.cwd)?,
             places: if surroundings.namespaces { places(plan) } else { plan.rights.clone() },
-            cutting: if surroundings.namespaces { cutting(plan) } else { Cutting::Refused },
+            holds: Holds {
+                cutting: if surroundings.namespaces { cutting(plan) } else { Cutting::Refused },
+                sockets: plan.unix_sockets,
+            },
             limits: plan.limits.clone(),
             pass: plan.pass_fds.clone(),
             terminal: plan.stdio == Stdio::Pty,
@@ -165,7 +168,9 @@ impl Stage {
                 .and_then(|()| terminal::lead(user.as_raw_fd()))
                 .map_err(|error| fail(Step::Terminal, "", &error))?;
         }
-        if !self.surroundings.namespaces {
+        if self.surroundings.namespaces {
+            own_nothing(stdio).map_err(|error| fail(Step::Stdio, "/dev/null", &error))?;
+        } else {
             self.brood = Some(Children::of_self().map_err(|error| fail(Step::Lifeline, "", &error))?);
         }
         process::prctl(libc::PR_SET_DUMPABLE, 0)
@@ -180,7 +185,7 @@ impl Stage {
         let free = self.surroundings.namespaces || self.behalf.is_some();
         let tcp = if free { Tcp::Free } else { Tcp::Refused };
         if self.surroundings.landlock > 0 {
-            landlock::restrict(self.surroundings.landlock, &self.places, self.cutting, tcp)?;
+            landlock::restrict(self.surroundings.landlock, &self.places, self.holds, tcp)?;
         }
         seccomp::install(&self.filter).map_err(|error| fail(Step::Seccomp, "", &error))
     }
@@ -303,6 +308,17 @@ fn await_go(line: &OwnedFd) -> Vec<u8> {
     }
 }
 
+/// Takes the view's own `/dev/null` in place of the host's, which could be changed through a descriptor.
+fn own_nothing(stdio: &mut [OwnedFd; 3]) -> io::Result<()> {
+    for end in stdio {
+        let found = fd::stat(end.as_raw_fd())?;
+        if found.st_mode & libc::S_IFMT == libc::S_IFCHR && found.st_rdev == libc::makedev(1, 3) {
+            *end = fd::open(fd::cwd(), c"/dev/null", libc::O_RDWR, 0)?;
+        }
+    }
+    Ok(())
+}
+
 fn fail(step: Step, object: &str, error: &io::Error) -> SetupFailure {
     SetupFailure { step, object: object.to_owned(), errno: number(error) }
 }
@@ -358,8 +374,12 @@ fn places(plan: &Plan) -> Vec<Place> {
 }
 
 /// The mounts keep files from being cut short if everything that is not read-only may be written to as a whole; else,
-/// as where only removing is granted, Landlock has to.
+/// as where things may only be removed, Landlock has to. So it does where descriptors are handed in: what they lead to
+/// is mounted otherwise.
 fn cutting(plan: &Plan) -> Cutting {
+    if !plan.pass_fds.is_empty() {
+        return Cutting::Refused;
+    }
     let may_be_written = |path: &Path| {
         let above = plan.rights.iter().filter(|place| within(path, &place.path));
         let rights = above.fold(Rights::NONE, |all, place| all | place.rights);

@@ -224,7 +224,29 @@ fn body(check: Check) -> Vec<Instruction> {
             refuse,
         ],
         Check::Socket { unix, inet } => socket(unix, inet),
+        Check::Device { tricks, owners, open } => device(tricks, owners, open),
     }
+}
+
+/// Tricks first, then what is open to all, then whose it is.
+fn device(tricks: &[u32], owners: [u32; 2], open: [u32; 3]) -> Vec<Instruction> {
+    /// Of a device call's number, the byte that says whose it is.
+    const OWNER: u32 = 0xff00;
+    let mut code = vec![plain(LOAD, at_argument(1))];
+    let past = |further: usize| u8::try_from(further).unwrap_or(u8::MAX);
+    let all = tricks.len() + open.len() + 1 + owners.len();
+    for (at, value) in tricks.iter().enumerate() {
+        code.push(branch(JEQ, *value, past(all - at), 0));
+    }
+    for (at, value) in open.iter().enumerate() {
+        code.push(branch(JEQ, *value, past(all - tricks.len() - at - 1), 0));
+    }
+    code.push(plain(AND, OWNER));
+    for (at, value) in owners.iter().enumerate() {
+        code.push(branch(JEQ, *value, past(owners.len() - at), 0));
+    }
+    code.extend([plain(RETURN, ALLOW), plain(RETURN, error(libc::EPERM))]);
+    code
 }
 
 /// `O_PATH`: nothing is read or written.

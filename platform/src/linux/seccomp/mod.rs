@@ -232,6 +232,24 @@ mod tests {
     }
 
     #[test]
+    fn volumes_are_nobodys_and_sharing_content_is_everybodys() {
+        let ioctl = |number| ask(CLOSED, Arch::X86_64, 16, &[3, number]);
+        for number in [0x5412, 0x4018_6f04, 0x5000_940e, 0x5000_9401, 0x5000_9417, 0x4010_bc10, 0xc018_9437] {
+            assert_eq!(ioctl(number), refused(libc::EPERM), "{number:#x}");
+        }
+        for number in [0x4004_9409, 0x4020_940d, 0xc018_9436, 0x5401, 0x5413, 0x8004_6601, 0x94, 0xbc] {
+            assert_eq!(ioctl(number), ALLOW, "{number:#x}");
+        }
+    }
+
+    #[test]
+    fn where_there_is_no_network_of_ones_own_no_socket_gets_a_name() {
+        assert_eq!(ask(CLOSED, Arch::X86_64, 49, &[3]), ALLOW);
+        let shut = Filter { inet: Inet::Refused, ..CLOSED };
+        assert_eq!(ask(shut, Arch::X86_64, 49, &[3]), refused(libc::EPERM));
+    }
+
+    #[test]
     fn pairs_stay_pairs() {
         let pair = |filter, kind| ask(filter, Arch::X86_64, 53, &[1, kind, 0]);
         for flags in [0, 0x80000, 0x800, 0x80800] {
@@ -276,7 +294,7 @@ mod tests {
         assert_eq!(ask(watched, Arch::X86_64, 437, &[]), refused(libc::ENOSYS));
         assert_eq!(ask(watched, Arch::X86_64, 157, &[4]), refused(0));
         for (number, arguments) in
-            [(257, [0, 0, 0o101, 0o4755]), (83, [0, 0o4755, 0, 0]), (133, [0, 0x2000, 0, 0])]
+            [(257, [0, 0, 0o101, 0o4755]), (85, [0, 0o4755, 0, 0]), (133, [0, 0x2000, 0, 0])]
         {
             assert_eq!(ask(watched, Arch::X86_64, number, &arguments), refused(libc::EPERM), "call {number}");
         }

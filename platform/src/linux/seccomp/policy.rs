@@ -33,6 +33,8 @@ pub(super) enum Check {
     Open { flags: u32, mode: u32, changing: u32, otherwise: u32, reading: u32 },
     /// No device nodes and no set-ID mode.
     Node { mode: u32 },
+    /// No device call that is one of `tricks`, or belongs to one of `owners` and is not `open` to all.
+    Device { tricks: &'static [u32], owners: [u32; 2], open: [u32; 3] },
     /// Socket families and kinds.
     Socket { unix: bool, inet: Inet },
 }
@@ -45,9 +47,24 @@ const NEW_TIME: u32 = 0x80;
 const SET_ID: u32 = 0o6000;
 /// TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD: typing into, or taking over, a terminal. FS_IOC_SETFLAGS, its 32-bit form and
 /// FS_IOC_FSSETXATTR: a directory that is made to fold letters knows protected names by others. FS_IOC_SETVERSION and
-/// its 32-bit form: no rule of the kernel's knows it.
-const DEVICE_TRICKS: &[u32] =
-    &[0x5412, 0x541c, 0x541d, 0x5423, 0x4008_6602, 0x4004_6602, 0x401c_5820, 0x4008_7602, 0x4004_7602];
+/// its 32-bit form: no rule of the kernel's knows it. OCFS2_IOC_REFLINK: makes a file by its name.
+const DEVICE_TRICKS: &[u32] = &[
+    0x5412,
+    0x541c,
+    0x541d,
+    0x5423,
+    0x4008_6602,
+    0x4004_6602,
+    0x401c_5820,
+    0x4008_7602,
+    0x4004_7602,
+    0x4018_6f04,
+];
+/// Calls of btrfs and bcachefs, by the byte that says whose they are: subvolumes and copies of them are made and taken away
+/// without any rule of the kernel's being asked.
+const VOLUMES: [u32; 2] = [0x9400, 0xbc00];
+/// FICLONE, FICLONERANGE and FIDEDUPERANGE, which are everybody's: content is shared between files that are open.
+const SHARING: [u32; 3] = [0x4004_9409, 0x4020_940d, 0xc018_9436];
 /// `F_SETLEASE`: a lease would keep whoever opens the file, the broker among them, waiting.
 const LEASES: &[u32] = &[1024];
 /// Calls that choose a process to schedule otherwise, by its number; 0 is the caller.
@@ -132,9 +149,10 @@ const FOLLOWING: &str = "ptrace";
 pub(super) const REASONS: &[(&str, &str)] = &[
     ("clone", "New namespaces, in which a process has privileges"),
     ("unshare", "New namespaces, in which a process has privileges"),
-    ("ioctl", "Typing into a terminal or taking it over; flags by which files are known otherwise"),
+    ("ioctl", "Typing into a terminal or taking it over; flags by which files are known otherwise; volumes"),
     ("personality", "Other conventions for programs, which weaken the layout of memory"),
     ("socket", "Sockets of a kind that leads past the network's own doors"),
+    ("bind", "Names of sockets that the whole host knows"),
     ("socketpair", "Sockets of a kind that leads past the network's own doors"),
     ("memfd_create", "Code from memory, where only listed programs run"),
     ("shmget", SHARED),
@@ -337,7 +355,8 @@ impl Filter {
         let bits = |argument, mask| Action::Look(Check::NoneOfBits { argument, mask });
         rules.add("clone", self.look(Check::NoneOfBits { argument: 0, mask: NAMESPACES }));
         rules.add("unshare", self.look(Check::NoneOfBits { argument: 0, mask: NAMESPACES | NEW_TIME }));
-        rules.add("ioctl", self.look(refusing(1, DEVICE_TRICKS, error(libc::EPERM))));
+        rules
+            .add("ioctl", self.look(Check::Device { tricks: DEVICE_TRICKS, owners: VOLUMES, open: SHARING }));
         rules.add("fcntl", none_of(1, LEASES, error(libc::EINVAL)));
         for (name, mode) in MODES {
             rules.add(name, bits(mode, SET_ID));
@@ -346,6 +365,10 @@ impl Filter {
         rules.add("prlimit64", Action::Look(Check::OneOf { argument: 0, values: &[0] }));
         rules.add("personality", self.look(Check::OneOf { argument: 0, values: PERSONALITIES }));
         rules.add("socket", self.look(Check::Socket { unix: self.unix, inet: self.inet }));
+        if self.inet == Inet::Refused {
+            // One of a pair could take a name that the whole host knows.
+            rules.add("bind", Action::Return(self.refusal(libc::EPERM)));
+        }
         if self.inet == Inet::OnBehalf {
             SENDING.iter().for_each(|(name, flags)| rules.add(name, bits(*flags, FAST_OPEN)));
             rules.add("setsockopt", none_of(2, SHARED_PORT, error(libc::ENOPROTOOPT)));
@@ -374,9 +397,8 @@ impl Filter {
             let check = Check::Open { flags, mode: flags + 1, changing: MAKING, otherwise, reading };
             rules.add(name, Action::Look(check));
         }
-        for (name, mode) in MAKING_NAMES {
-            rules.add(name, bits(mode, SET_ID));
-        }
+        // The kernel itself takes such a mode from directories that are made.
+        rules.add("creat", bits(1, SET_ID));
         for (name, mode) in NODES {
             rules.add(name, Action::Look(Check::Node { mode }));
         }

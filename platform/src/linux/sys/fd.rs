@@ -163,6 +163,16 @@ pub(crate) fn stat(fd: RawFd) -> io::Result<libc::stat> {
     Ok(found)
 }
 
+/// Whether `fd` is a pipe that stands in no directory.
+pub(crate) fn is_unnamed(fd: RawFd) -> io::Result<bool> {
+    const PIPES: libc::c_long = 0x5049_5045;
+    // SAFETY: an all-zero `statfs` is a valid value of that plain C structure.
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: `found` is a writable structure of the right type.
+    check_int(unsafe { libc::fstatfs(fd, &raw mut found) })?;
+    Ok(found.f_type as libc::c_long == PIPES)
+}
+
 /// As [`stat`], for a name below `start`, not following a link in its last part.
 pub(crate) fn stat_at(start: RawFd, name: &CStr) -> io::Result<libc::stat> {
     // SAFETY: an all-zero `stat` is a valid value of that plain C structure.
