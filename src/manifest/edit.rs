@@ -53,7 +53,12 @@ pub fn grant(source: &Source, spec: &Spec, facts: &Facts) -> Result<Change, Edit
     let written = written_specs(&manifest, facts);
     let implied = implied_specs(&manifest, &written);
     let written = written.into_iter().map(Some).collect();
-    Plan { implied, written, added: Some(with_root(&manifest, spec, facts)) }.apply(&manifest, facts)
+    // One without a root was meant for the one that goes with `sandbox: P`.
+    let added = match spec.scope.text(ScopeKey::In) {
+        None => with_root(&manifest, spec, facts),
+        Some(_) => spec.clone(),
+    };
+    Plan { implied, written, added: Some(added) }.apply(&manifest, facts)
 }
 
 /// The record under another name: a copy must not pass for the agent it was copied from.

@@ -107,8 +107,12 @@ pub fn body(denial: &Denial) -> Value {
             body[key] = value.clone();
         }
     }
-    if let Some(hint) = &denial.hint {
-        body["hint"] = json!(hint);
+    let mut whole = denial.to_json();
+    for key in ["nearest_grant", "suggested_grant", "hint"] {
+        let value = whole[key].take();
+        if !value.is_null() {
+            body[key] = value;
+        }
     }
     body
 }

@@ -120,6 +120,8 @@ fn one_rule_is_shown_with_its_examples() {
           found: git push -f origin main
           found: git push origin main -f
           found: git -c x=y push --force
+          found: git push --force --force-with-lease
+          found: git push -f --dry-run --no-dry-run
           fine:  git push
           fine:  git push --force-with-lease
           fine:  git push -n -f

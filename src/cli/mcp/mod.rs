@@ -14,7 +14,7 @@ use crate::run::{Live, OwnPrograms, RunError, Setting, audit, denied};
 use clap::{Args, Subcommand};
 use remarks::Remarks;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What is done with servers.
@@ -119,11 +119,7 @@ impl Server {
         let first = self.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         let resolved = ui.during(&format!("preparing {first} …"), || self.resolved(setting, &cwd))?;
         let named = resolved.package_name().map(str::to_owned);
-        let program = || {
-            let program = self.command.first().map(PathBuf::from).unwrap_or_default();
-            program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-        };
-        let server = self.name.clone().or(named).unwrap_or_else(program);
+        let server = self.name.clone().or(named).unwrap_or_else(|| name_of(&self.command));
         let below = |file: PathBuf| setting.facts.cwd.join(file);
         let origin = Origin {
             setting: setting.clone(),
@@ -192,6 +188,42 @@ pub(super) fn session_error(error: SessionError, log: &dyn Sink) -> CliError {
         }
         SessionError::Rules(_) | SessionError::Run(_) | SessionError::Wrap(_) | SessionError::Audit(_) => {
             CliError::from_error(&error)
+        }
+    }
+}
+
+/// Programs of which many servers are made: the server is what they are told to run.
+const INTERPRETERS: [&str; 9] = ["python", "node", "deno", "bun", "ruby", "perl", "bash", "sh", "java"];
+
+/// What a server is called when nobody names it: its program, or what its interpreter is told to run.
+fn name_of(command: &[OsString]) -> String {
+    let base = |word: &OsString| {
+        let name = Path::new(word).file_name().map(|name| name.to_string_lossy().into_owned());
+        name.unwrap_or_default()
+    };
+    let Some((program, words)) = command.split_first() else { return String::new() };
+    let own = base(program);
+    let plain = own.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    // A module, a script: the first word that is no option, whatever an option before it takes.
+    let told = words.iter().map(base).find(|word| !word.is_empty() && !word.starts_with('-'));
+    told.filter(|_| INTERPRETERS.contains(&plain)).unwrap_or(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_of_one_interpreter_have_names_of_their_own() {
+        for (line, name) in [
+            ("/usr/bin/some-server --root x", "some-server"),
+            ("python3 tools/srv.py", "srv.py"),
+            ("python3.11 -m mcp_server_time", "mcp_server_time"),
+            ("node --no-warnings dist/index.js", "index.js"),
+            ("python3 -", "python3"),
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(name_of(&words), name, "{line}");
         }
     }
 }
