@@ -87,6 +87,9 @@ pub fn explain(plan: &Plan, backend: Backend) -> Result<String, PlatformError> {
     #[cfg(target_os = "macos")]
     return match backend {
         Backend::Seatbelt => crate::macos::seatbelt::explain(plan),
+        Backend::Native | Backend::Bwrap | Backend::Landlock => {
+            Err(PlatformError::NoBackend { reason: format!("{backend} is not on this system") })
+        }
     };
     #[cfg(not(any(target_os = "linux", target_os = "macos")))]
     elsewhere::refuse(plan, Some(backend))
