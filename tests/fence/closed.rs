@@ -56,6 +56,49 @@ fn of_settings_that_cannot_be_put_in_place_nothing_is_left() {
 }
 
 #[test]
+fn what_is_protected_is_put_down_again_only_where_git_does_so() {
+    let script = "import os, shutil\n\
+        for name in ('.git/config', '.envrc', '.git/hooks/post-merge'):\n  \
+          shutil.copy(name, 'copy')\n  \
+          try: os.rename('copy', name); print(name, 'as it was')\n  \
+          except OSError as error: print(name, error.strerror)\n";
+    let told = ".git/config as it was\n.envrc Permission denied\n.git/hooks/post-merge Permission denied\n";
+    for backend in BACKENDS {
+        let bench = Bench::new("again");
+        bench.shell_line(
+            "git init -q .; echo a > .envrc; mkdir -p .git/hooks; echo b > .git/hooks/post-merge",
+        );
+        bench.open_record("");
+        let run = python(&bench, backend, script);
+        assert_eq!(run.stdout, told, "{backend:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn what_may_be_written_and_not_read_gets_no_other_name() {
+    let record = "capabilities:\n  - proc.exec: {in: ROOT/in}\n  - fs.write: {in: ROOT/far}\n  - fs.read: {in: ROOT/far, paths: [\"seen/*\"]}\n";
+    let script = "import os\n\
+        for source in ('far/secret', 'far/seen/known'):\n  \
+          try: os.link('../' + source, '../far/seen/new'); print(source, 'linked')\n  \
+          except OSError as error: print(source, error.strerror)\n";
+    for (backend, accepted) in BACKENDS {
+        let bench = Bench::new("renamed");
+        bench.shell_line("mkdir -p in far/seen; echo s > far/secret; echo k > far/seen/known");
+        bench.record(record);
+        bench.write("in/try.py", script);
+        let run = bench.shell_line(&format!(
+            "SBX exec --agent agent.yml --in in --backend {backend} {accepted} -- python3 try.py"
+        ));
+        assert!(
+            run.stdout.starts_with("far/secret Permission denied\n"),
+            "{backend}: {} {}",
+            run.stdout,
+            run.stderr
+        );
+    }
+}
+
+#[test]
 fn nothing_is_kept_among_the_devices() {
     let script = "import os\n\
         try: os.open('/dev', os.O_TMPFILE | os.O_RDWR); print('made')\n\

@@ -319,8 +319,8 @@ fn what_is_seen_first_is_pinned_when_nothing_was() {
     assert!(talk.call("echo", json!({}))["result"]["isError"].is_null());
     let lock: Value =
         serde_json::from_str(&std::fs::read_to_string(env.record("pins.json")).unwrap()).unwrap();
-    assert_eq!(lock["servers"]["python3"]["tools"].as_object().unwrap().len(), 8);
-    assert_eq!(lock["servers"]["python3"]["instructions"], "be good");
+    assert_eq!(lock["servers"]["server.py"]["tools"].as_object().unwrap().len(), 8);
+    assert_eq!(lock["servers"]["server.py"]["instructions"], "be good");
 }
 
 #[test]

@@ -168,7 +168,7 @@ fn a_servers_end_names_its_launch_as_every_other_end_does() {
     for (launch, end) in launches.iter().zip(&ends) {
         assert!(launch["body"]["launch"].is_string(), "{launch}");
         assert_eq!(launch["body"]["launch"], end["body"]["launch"]);
-        assert_eq!(end["body"]["server"], "python3");
+        assert_eq!(end["body"]["server"], "server.py");
     }
 }
 

@@ -42,7 +42,9 @@ fn an_origin_that_breaks_off_is_told_as_such() {
             let script =
                 format!("curl -s -m 40 -o /dev/null -w '%{{http_code}} ' http://api.test:{port}/; echo $?");
             let ran = world.run(&grants, &script);
-            assert_eq!(ran.stdout, format!("{expected}\n"), "{ran:?}");
+            // With all verbs a server may end before its client spoke, and nobody knows that HTTP was meant.
+            let early = port == at_once && grants == all(port) && ran.stdout == "000 52\n";
+            assert!(early || ran.stdout == format!("{expected}\n"), "{grants}: {ran:?}");
         }
     }
 }

@@ -111,6 +111,8 @@ impl World {
             }
             "link" => match self.gains(&act.path, second) {
                 true => Verdict::Deny,
+                // What may be written and not read gets no other name.
+                false if single("read", &act.path) == Verdict::Deny => single("create", second).loosely(),
                 false if self.is_expected(&act.path, second) => single("create", second),
                 false => single("create", second).loosely(),
             },

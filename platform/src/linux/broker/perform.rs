@@ -255,7 +255,7 @@ impl<'p> Hands<'p> {
         }
         if let Err(refused) = self.guard(&to, Change::Make) {
             // git writes its settings anew even where nothing changes.
-            let written = self.protected.is_written(&to.path);
+            let written = self.protected.is_written(&to.path) && self.protected.is_settings(&to.path);
             let changes = flags != 0 || !written || !settings::is_same(&from, &to);
             return if changes { Err(refused) } else { settings::leave(&from).map(|()| Done::Nothing) };
         }
@@ -309,10 +309,12 @@ impl<'p> Hands<'p> {
             Step::Spot(from) => {
                 // Another name for a protected file would be a way to write it.
                 self.guard(&from, Change::Make)?;
+                self.guard_link(&from.path)?;
                 link(from.parent.as_raw_fd(), &from.name, &to, 0)?;
             }
             Step::Object(object) => {
                 self.guard_object(&object, Change::Make)?;
+                self.guard_link(&self.resolver.path_of(&object)?)?;
                 link(libc::AT_FDCWD, &self.resolver.own_name(&object)?, &to, libc::AT_SYMLINK_FOLLOW)?;
             }
         }
@@ -429,6 +431,10 @@ impl<'p> Hands<'p> {
         } else {
             Err(errno(libc::EACCES))
         }
+    }
+
+    fn guard_link(&self, source: &Path) -> io::Result<()> {
+        if self.protected.is_linked(source) { Ok(()) } else { Err(errno(libc::EACCES)) }
     }
 
     fn guard_object(&self, object: &OwnedFd, change: Change) -> io::Result<()> {

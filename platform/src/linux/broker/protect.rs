@@ -41,6 +41,8 @@ pub(crate) struct Protected {
     written: Vec<PathBuf>,
     /// Places from which names may be taken away.
     taken: Vec<PathBuf>,
+    /// Places where files may be read.
+    read: Vec<PathBuf>,
     /// The largest file there may be.
     file_size: Option<u64>,
     /// The pipe that is the command's input and not its output too, as device and number.
@@ -105,8 +107,11 @@ impl Protected {
             true => Vec::new(),
             false => written(plan).map(|place| place.path.clone()).collect(),
         };
-        let removed = plan.rights.iter().filter(|place| place.rights.contains(Rights::REMOVE));
-        let taken = removed.map(|place| place.path.clone()).collect();
+        let with = |right: Rights| {
+            let places = plan.rights.iter().filter(move |place| place.rights.contains(right));
+            places.map(|place| place.path.clone()).collect()
+        };
+        let (taken, read) = (with(Rights::REMOVE), with(Rights::READ));
         let input = None;
         any.then_some(Self {
             paths,
@@ -118,6 +123,7 @@ impl Protected {
             unwritten,
             written,
             taken,
+            read,
             file_size,
             input,
             proc,
@@ -161,6 +167,13 @@ impl Protected {
     /// Whether the name `path` may be taken away, but for what is protected.
     pub(super) fn is_taken(&self, path: &Path) -> bool {
         self.taken.iter().any(|place| path.starts_with(place))
+    }
+
+    /// Whether the file of the host at `path` may get another name. By that one it might be read at a later launch, when
+    /// a pattern matches it, and whoever may only write it must not arrange that.
+    pub(super) fn is_linked(&self, path: &Path) -> bool {
+        let lies_in = |places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
+        !lies_in(&self.lasting) || lies_in(&self.read)
     }
 
     /// Whether rights are held here that the kernel's own rules would lend too widely.
@@ -284,6 +297,12 @@ impl Protected {
             [Relation::New(InsideNew::Settings(keys))] => Some(keys),
             _ => None,
         }
+    }
+
+    /// Whether `path` is a file of settings, which its program writes anew even where nothing changes.
+    pub(super) fn is_settings(&self, path: &Path) -> bool {
+        let settings = |relation: &Relation<'_>| matches!(relation, Relation::New(InsideNew::Settings(_)));
+        self.names_at(path, &|| true, Change::Make).iter().any(settings)
     }
 
     /// The names of which this is the first part.
