@@ -4,11 +4,12 @@ use crate::attacks::BACKENDS;
 use crate::bench::Bench;
 
 /// A shell line that starts a command in the background, waits until it says `up`, and does the rest with `$sbx` as its
-/// number. A shell without job control has what it starts so ignore interrupts; `env` takes that back.
+/// number. A shell without job control has what it starts ignore interrupts, and whoever runs the tests may ignore a
+/// hang-up; `env` takes that back.
 fn with(backend: (&str, &str), script: &str, rest: &str) -> String {
     let (backend, accepted) = backend;
     format!(
-        "rm -f out; env --default-signal=INT,QUIT SBX exec --agent agent.yml --backend {backend} {accepted} -- \
+        "rm -f out; env --default-signal=INT,QUIT,HUP SBX exec --agent agent.yml --backend {backend} {accepted} -- \
          sh -c '{script}' > out 2>err & sbx=$!; n=0; while ! grep -qs up out && [ $n -lt 200 ]; do sleep 0.05; n=$((n+1)); done; {rest}"
     )
 }

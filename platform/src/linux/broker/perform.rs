@@ -17,6 +17,7 @@ use super::leave::{Kept, may_leave};
 use super::mask::Masks;
 use super::noted::Noted;
 use super::own::Own;
+use super::places::Places;
 use super::protect::{Change, Protected};
 use super::resolve::{Resolver, Spot, Step};
 use super::settings;
@@ -244,18 +245,18 @@ impl<'p> Hands<'p> {
         let is_own = || self.own.has(to.parent.as_fd());
         if let Some(keys) = self.protected.settings_at(&to.path, &is_own).filter(|_| flags == 0) {
             // A copy takes two names away; where that is refused, nothing of it may be left.
-            if !self.protected.is_taken(&from.path) || !self.protected.is_taken(&to.path) {
+            if !self.places().is_taken(&from.path) || !self.places().is_taken(&to.path) {
                 return Err(errno(libc::EACCES));
             }
             return settings::replace(&from, &to, keys).map(|()| Done::Nothing);
         }
         // Of what is protected a copy may be put down again; where there is no right to write, nothing is.
-        if !self.protected.place_allows(&to.path, Change::Make) {
+        if !self.places().allow(&to.path, Change::Make) {
             return Err(errno(libc::EACCES));
         }
         if let Err(refused) = self.guard(&to, Change::Make) {
             // git writes its settings anew even where nothing changes.
-            let written = self.protected.is_written(&to.path) && self.protected.is_settings(&to.path);
+            let written = self.places().is_written(&to.path) && self.protected.is_settings(&to.path);
             let changes = flags != 0 || !written || !settings::is_same(&from, &to);
             return if changes { Err(refused) } else { settings::leave(&from).map(|()| Done::Nothing) };
         }
@@ -341,7 +342,7 @@ impl<'p> Hands<'p> {
 
     /// `truncate`.
     pub(super) fn truncate(&mut self, caller: &Caller, name: u64, length: i64) -> io::Result<Done> {
-        if !self.protected.allows_length(length) {
+        if !self.places().allow_length(length) {
             return Err(errno(libc::EFBIG));
         }
         let spot = self.spot(caller, (libc::AT_FDCWD, name))?;
@@ -400,12 +401,12 @@ impl<'p> Hands<'p> {
     /// ways.
     fn guard_content(&self, path: &Path, stands: bool, flags: c_int) -> io::Result<()> {
         let only_reads = stands && flags & (libc::O_ACCMODE | libc::O_TRUNC) == 0;
-        if only_reads || !self.protected.is_unwritten(path) { Ok(()) } else { Err(errno(libc::EACCES)) }
+        if only_reads || !self.places().is_unwritten(path) { Ok(()) } else { Err(errno(libc::EACCES)) }
     }
 
     /// Whether the times of what lies at `path` may be changed.
     pub(super) fn guard_times(&self, path: &Path) -> io::Result<()> {
-        if self.protected.is_unwritten(path) { Err(errno(libc::EACCES)) } else { Ok(()) }
+        if self.places().is_unwritten(path) { Err(errno(libc::EACCES)) } else { Ok(()) }
     }
 
     fn guard_tree(&self, spot: &Spot) -> io::Result<()> {
@@ -433,8 +434,12 @@ impl<'p> Hands<'p> {
         }
     }
 
+    fn places(&self) -> &Places {
+        self.protected.places()
+    }
+
     fn guard_link(&self, source: &Path) -> io::Result<()> {
-        if self.protected.is_linked(source) { Ok(()) } else { Err(errno(libc::EACCES)) }
+        if self.places().is_linked(source) { Ok(()) } else { Err(errno(libc::EACCES)) }
     }
 
     fn guard_object(&self, object: &OwnedFd, change: Change) -> io::Result<()> {

@@ -1,16 +1,140 @@
 //! Where a plan lets something be changed, and what.
 //!
 //! Answers for places whose mounts say more than their rights: those below private file systems, and those that are
-//! mounted to be changed and where nothing may be written. It leaves holding them to [`super::protect`].
+//! mounted to be changed and where nothing may be written. It leaves names that are protected to [`super::protect`].
 //! Invariant: rights add up along a path, but those of a private place end where something of the host is bound.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::protect::Change;
 use crate::path::within;
 use crate::plan::{Access, MountOp, Place, Plan, Rights};
 
+/// What may be done in which places, as far as the kernel's own rules do not say it.
+#[derive(Debug)]
+pub(super) struct Places {
+    /// Rights on bound places that lie below a private place: the kernel's own rules add up along a path, so
+    /// that the private place's rights would hold there too.
+    held_here: Vec<Place>,
+    /// Places of which what is made there outlives the launch.
+    lasting: Vec<PathBuf>,
+    /// Places that are mounted to be changed and where nothing may be written: names may be taken away there.
+    unwritten: Vec<PathBuf>,
+    /// Places where files may be written, be it inside one of those.
+    written: Vec<PathBuf>,
+    /// Places from which names may be taken away.
+    taken: Vec<PathBuf>,
+    /// Places where files may be read.
+    read: Vec<PathBuf>,
+    /// The largest file there may be.
+    file_size: Option<u64>,
+}
+
+impl Places {
+    /// Those of `plan`.
+    pub(super) fn of(plan: &Plan) -> Self {
+        let unwritten: Vec<PathBuf> = unwritten(plan).map(Path::to_path_buf).collect();
+        // Asked for only where something is unwritten, which is seldom.
+        let written = match unwritten.is_empty() {
+            true => Vec::new(),
+            false => written(plan).map(|place| place.path.clone()).collect(),
+        };
+        let with = |right: Rights| {
+            let places = plan.rights.iter().filter(move |place| place.rights.contains(right));
+            places.map(|place| place.path.clone()).collect()
+        };
+        let lasting = plan.mounts.iter().filter_map(lasting_place).map(Path::to_path_buf).collect();
+        Self {
+            held_here: below_private(plan),
+            lasting,
+            unwritten,
+            written,
+            taken: with(Rights::REMOVE),
+            read: with(Rights::READ),
+            file_size: plan.limits.file_size,
+        }
+    }
+
+    /// Whether there is anything here that the kernel's own rules do not hold.
+    pub(super) fn hold_more_than_the_kernel(&self) -> bool {
+        self.hold_rights() || self.have_unwritten()
+    }
+
+    /// Whether rights are held here that the kernel's own rules would lend too widely.
+    pub(super) fn hold_rights(&self) -> bool {
+        !self.held_here.is_empty()
+    }
+
+    /// Whether something is mounted to be changed where nothing may be written.
+    pub(super) fn have_unwritten(&self) -> bool {
+        !self.unwritten.is_empty()
+    }
+
+    /// Whether anything that is made outlives the launch.
+    pub(super) fn is_lasting(&self) -> bool {
+        !self.lasting.is_empty()
+    }
+
+    /// Whether what is made at `path` outlives the launch.
+    pub(super) fn is_lasting_at(&self, path: &Path) -> bool {
+        lies_in(path, &self.lasting)
+    }
+
+    /// Whether what lies at `path` may not be written, although nothing is mounted read-only there.
+    pub(super) fn is_unwritten(&self, path: &Path) -> bool {
+        lies_in(path, &self.unwritten) && !lies_in(path, &self.written)
+    }
+
+    /// Whether `path` lies where files of the host may be written, but for what is protected.
+    pub(super) fn is_written(&self, path: &Path) -> bool {
+        self.is_lasting_at(path) && !self.is_unwritten(path)
+    }
+
+    /// Whether the name `path` may be taken away, but for what is protected.
+    pub(super) fn is_taken(&self, path: &Path) -> bool {
+        lies_in(path, &self.taken)
+    }
+
+    /// Whether the file of the host at `path` may get another name. By that one it might be read at a later launch, when
+    /// a pattern matches it, and whoever may only write it must not arrange that.
+    pub(super) fn is_linked(&self, path: &Path) -> bool {
+        !self.is_lasting_at(path) || lies_in(path, &self.read)
+    }
+
+    /// Whether a file may become this long.
+    pub(super) fn allow_length(&self, length: i64) -> bool {
+        self.file_size.is_none_or(|most| u64::try_from(length).is_ok_and(|length| length <= most))
+    }
+
+    /// Whether the place `path` lies in has the right for `change`.
+    pub(super) fn allow(&self, path: &Path, change: Change) -> bool {
+        let right = match change {
+            Change::Write | Change::Make => Rights::WRITE,
+            Change::Take => Rights::REMOVE,
+        };
+        if change == Change::Make && self.is_unwritten(path) {
+            return false;
+        }
+        // What leads to such a place stays where it is, or the place would be found by another name.
+        if change != Change::Write && self.held_here.iter().any(|place| leads_to(path, &place.path)) {
+            return false;
+        }
+        let mut holding = self.held_here.iter().filter(|place| path.starts_with(&place.path)).peekable();
+        holding.peek().is_none() || holding.any(|place| place.rights.contains(right))
+    }
+}
+
+/// Whether `path` is a directory above `place`.
+pub(super) fn leads_to(path: &Path, place: &Path) -> bool {
+    place != path && place.starts_with(path)
+}
+
+fn lies_in(path: &Path, places: &[PathBuf]) -> bool {
+    places.iter().any(|place| path.starts_with(place))
+}
+
 /// Rights on bound places that lie below a private file system.
-pub(super) fn below_private(plan: &Plan) -> Vec<Place> {
+fn below_private(plan: &Plan) -> Vec<Place> {
     let below = |path: &Path, dest: &Path| within(path, dest) && path != dest;
     let caught = |place: &&Place| {
         plan.mounts.iter().filter_map(private_place).any(|dest| below(&place.path, dest))
@@ -21,7 +145,7 @@ pub(super) fn below_private(plan: &Plan) -> Vec<Place> {
 
 /// Places that are mounted to be changed and where nothing may be written: the kernel's rules do not know modes and
 /// times, and not all of them know truncation.
-pub(super) fn unwritten(plan: &Plan) -> impl Iterator<Item = &Path> {
+fn unwritten(plan: &Plan) -> impl Iterator<Item = &Path> {
     plan.mounts.iter().filter_map(move |op| {
         let MountOp::Bind { dest, access: Access::ReadWrite, .. } = op else { return None };
         (!written(plan).any(|place| within(dest, &place.path))).then_some(dest.as_path())
@@ -29,7 +153,7 @@ pub(super) fn unwritten(plan: &Plan) -> impl Iterator<Item = &Path> {
 }
 
 /// Places with the right to write, but for private ones, which lend none to what is bound below them.
-pub(super) fn written(plan: &Plan) -> impl Iterator<Item = &Place> {
+fn written(plan: &Plan) -> impl Iterator<Item = &Place> {
     let lies_in = |path: &Path, wanted: fn(&MountOp) -> Option<&Path>| {
         plan.mounts.iter().filter_map(wanted).any(|dest| within(path, dest))
     };
@@ -42,6 +166,14 @@ pub(super) fn written(plan: &Plan) -> impl Iterator<Item = &Place> {
 fn private_place(op: &MountOp) -> Option<&Path> {
     match op {
         MountOp::Tmpfs { dest, .. } => Some(dest),
+        _ => None,
+    }
+}
+
+/// Where something of the host can be written.
+fn lasting_place(op: &MountOp) -> Option<&Path> {
+    match op {
+        MountOp::Bind { dest, access: Access::ReadWrite, .. } => Some(dest),
         _ => None,
     }
 }
@@ -61,7 +193,7 @@ pub(crate) fn has_unwritten(plan: &Plan) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::linux::broker::protect::{Change, Protected};
+    use crate::linux::broker::protect::Protected;
     use crate::plan::Code;
 
     fn place(path: &str, rights: Rights) -> Place {
@@ -83,7 +215,8 @@ mod tests {
         let guard = Protected::of(&plan).unwrap();
         let path = Path::new;
         let allows = |name, change| guard.allows_change(path(name), &|| false, change);
-        assert!(guard.is_unwritten(path("/w/x")) && !guard.is_unwritten(path("/w/sub/x")));
+        let places = guard.places();
+        assert!(places.is_unwritten(path("/w/x")) && !places.is_unwritten(path("/w/sub/x")));
         assert!(!allows("/w/x", Change::Make) && allows("/w/sub/x", Change::Make));
         assert!(
             !guard.allows_mode(path("/w/x"), &|| false) && guard.allows_mode(path("/w/sub/x"), &|| false)

@@ -13,12 +13,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::places::{below_private, unwritten, written};
+use super::places::{Places, leads_to};
 use super::reach::{Reach, is_inside_stars, parts_of, reach};
 use crate::fold::{folded, within_folded};
 use crate::linux::sources::writable_bind;
 use crate::linux::sys::fd;
-use crate::plan::{Access, InsideNew, MountOp, Place, Plan, ProtectedName, Rights};
+use crate::plan::{Access, InsideNew, MountOp, Plan, ProtectedName};
 use crate::report::Verb;
 
 /// The guarded paths and names, as seen inside.
@@ -28,23 +28,10 @@ pub(crate) struct Protected {
     names: Arc<Vec<ProtectedName>>,
     /// Which names start with this part; found out when first asked, beside the running command.
     by_first: OnceCell<HashMap<OsString, Vec<usize>>>,
-    /// Rights on bound places that lie below a private place: the kernel's own rules add up along a path, so
-    /// that the private place's rights would hold there too.
-    held_here: Vec<Place>,
+    /// What the places allow in which all that lies.
+    places: Places,
     /// Paths that are open although their names are protected: what leads to them stays where it is.
     opened: BTreeSet<PathBuf>,
-    /// Places of which what is made there outlives the launch.
-    lasting: Vec<PathBuf>,
-    /// Places that are mounted to be changed and where nothing may be written: names may be taken away there.
-    unwritten: Vec<PathBuf>,
-    /// Places where files may be written, be it inside one of those.
-    written: Vec<PathBuf>,
-    /// Places from which names may be taken away.
-    taken: Vec<PathBuf>,
-    /// Places where files may be read.
-    read: Vec<PathBuf>,
-    /// The largest file there may be.
-    file_size: Option<u64>,
     /// The pipe that is the command's input and not its output too, as device and number.
     input: Option<(u64, u64)>,
     proc: PathBuf,
@@ -88,46 +75,18 @@ impl Protected {
             let Ok(below) = path.strip_prefix(dest) else { continue };
             paths.extend(aliases(plan, &source.join(below)));
         }
-        let lasting: Vec<PathBuf> = plan.mounts.iter().filter_map(writable_place).collect();
-        let names = if !lasting.is_empty() { Arc::clone(&plan.protect_names) } else { Arc::default() };
+        let places = Places::of(plan);
+        let names = if places.is_lasting() { Arc::clone(&plan.protect_names) } else { Arc::default() };
         let proc = plan.mounts.iter().find_map(|op| match op {
             MountOp::Proc { dest } => Some(dest.clone()),
             _ => None,
         });
         let proc = proc.unwrap_or_else(|| PathBuf::from("/proc"));
-        let held_here = below_private(plan);
-        let unwritten: Vec<PathBuf> = unwritten(plan).map(Path::to_path_buf).collect();
-        let any = !paths.is_empty() || !names.is_empty() || !held_here.is_empty() || !unwritten.is_empty();
+        let any = !paths.is_empty() || !names.is_empty() || places.hold_more_than_the_kernel();
         let opened =
             names.iter().flat_map(|name| name.may_make.iter().chain(&name.may_take)).cloned().collect();
-        let (paths, by_first, file_size) =
-            (paths.into_iter().collect(), OnceCell::new(), plan.limits.file_size);
-        // Asked for only where something is unwritten, which is seldom.
-        let written = match unwritten.is_empty() {
-            true => Vec::new(),
-            false => written(plan).map(|place| place.path.clone()).collect(),
-        };
-        let with = |right: Rights| {
-            let places = plan.rights.iter().filter(move |place| place.rights.contains(right));
-            places.map(|place| place.path.clone()).collect()
-        };
-        let (taken, read) = (with(Rights::REMOVE), with(Rights::READ));
-        let input = None;
-        any.then_some(Self {
-            paths,
-            names,
-            by_first,
-            held_here,
-            opened,
-            lasting,
-            unwritten,
-            written,
-            taken,
-            read,
-            file_size,
-            input,
-            proc,
-        })
+        let (paths, by_first, input) = (paths.into_iter().collect(), OnceCell::new(), None);
+        any.then_some(Self { paths, names, by_first, places, opened, input, proc })
     }
 
     /// The same for a command with these descriptors as its input and outputs.
@@ -145,40 +104,12 @@ impl Protected {
     /// Whether removing names has to be watched too: names that may stand anywhere cannot all be covered by
     /// read-only mounts, and rights of a private place must not reach into others.
     pub(crate) fn watches_removal(&self) -> bool {
-        !self.names.is_empty() || !self.held_here.is_empty()
+        !self.names.is_empty() || self.places.hold_rights()
     }
 
     /// Whether changes of times have to be watched: no rule of the kernel's refuses them.
     pub(crate) fn watches_times(&self) -> bool {
-        !self.unwritten.is_empty()
-    }
-
-    /// Whether what lies at `path` may not be written, although nothing is mounted read-only there.
-    pub(super) fn is_unwritten(&self, path: &Path) -> bool {
-        let lies_in = |places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
-        lies_in(&self.unwritten) && !lies_in(&self.written)
-    }
-
-    /// Whether `path` lies where files of the host may be written, but for what is protected.
-    pub(super) fn is_written(&self, path: &Path) -> bool {
-        self.lasting.iter().any(|place| path.starts_with(place)) && !self.is_unwritten(path)
-    }
-
-    /// Whether the name `path` may be taken away, but for what is protected.
-    pub(super) fn is_taken(&self, path: &Path) -> bool {
-        self.taken.iter().any(|place| path.starts_with(place))
-    }
-
-    /// Whether the file of the host at `path` may get another name. By that one it might be read at a later launch, when
-    /// a pattern matches it, and whoever may only write it must not arrange that.
-    pub(super) fn is_linked(&self, path: &Path) -> bool {
-        let lies_in = |places: &[PathBuf]| places.iter().any(|place| path.starts_with(place));
-        !lies_in(&self.lasting) || lies_in(&self.read)
-    }
-
-    /// Whether rights are held here that the kernel's own rules would lend too widely.
-    pub(crate) fn holds_rights(&self) -> bool {
-        !self.held_here.is_empty()
+        self.places.have_unwritten()
     }
 
     /// What is to be told of something made at `path`, if anything is. Protected names of several parts may start with
@@ -198,17 +129,22 @@ impl Protected {
         } else {
             return None;
         };
-        self.lasting.iter().any(|place| path.starts_with(place)).then_some(verb)
+        self.places.is_lasting_at(path).then_some(verb)
+    }
+
+    /// What the places allow in which all that lies.
+    pub(super) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// Whether rights are held here that the kernel's own rules would lend too widely.
+    pub(crate) fn holds_rights(&self) -> bool {
+        self.places.hold_rights()
     }
 
     /// Where the process list is.
     pub(super) fn proc(&self) -> &Path {
         &self.proc
-    }
-
-    /// Whether a file may become this long.
-    pub(super) fn allows_length(&self, length: i64) -> bool {
-        self.file_size.is_none_or(|most| u64::try_from(length).is_ok_and(|length| length <= most))
     }
 
     /// Whether a directory with all it holds, or a link, may come to `path` or leave it: not where protected names
@@ -235,7 +171,7 @@ impl Protected {
         };
         !self.keeps(path, false)
             && !self.names_at(path, own, change).into_iter().any(refused)
-            && self.place_allows(path, change)
+            && self.places.allow(path, change)
     }
 
     /// Whether anything else than a directory may be made, written or taken away at `path`.
@@ -255,7 +191,7 @@ impl Protected {
         !self.keeps(path, true)
             && !self.names_at(path, own, change).into_iter().any(refused)
             && (change == Change::Write || !self.opened.iter().any(|open| leads_to(path, open)))
-            && self.place_allows(path, change)
+            && self.places.allow(path, change)
     }
 
     /// Whether the permissions of what lies at `path` may be changed: not those of what was there before, and
@@ -267,25 +203,8 @@ impl Protected {
         };
         !self.keeps(path, false)
             && !self.names_at(path, own, Change::Write).into_iter().any(refused)
-            && self.place_allows(path, Change::Write)
-            && !self.is_unwritten(path)
-    }
-
-    /// Whether the place `path` lies in has the right for `change`.
-    pub(super) fn place_allows(&self, path: &Path, change: Change) -> bool {
-        let right = match change {
-            Change::Write | Change::Make => Rights::WRITE,
-            Change::Take => Rights::REMOVE,
-        };
-        if change == Change::Make && self.is_unwritten(path) {
-            return false;
-        }
-        // What leads to such a place stays where it is, or the place would be found by another name.
-        if change != Change::Write && self.held_here.iter().any(|place| leads_to(path, &place.path)) {
-            return false;
-        }
-        let mut holding = self.held_here.iter().filter(|place| path.starts_with(&place.path)).peekable();
-        holding.peek().is_none() || holding.any(|place| place.rights.contains(right))
+            && self.places.allow(path, Change::Write)
+            && !self.places.is_unwritten(path)
     }
 
     /// The keys to which the file that is about to be renamed to `path` must keep.
@@ -352,11 +271,6 @@ impl Protected {
     }
 }
 
-/// Whether `path` is a directory above `place`.
-fn leads_to(path: &Path, place: &Path) -> bool {
-    place != path && place.starts_with(path)
-}
-
 fn relation<'n>(
     name: &'n ProtectedName,
     path: &Path,
@@ -380,14 +294,6 @@ fn relation<'n>(
     })
 }
 
-/// Where something of the host can be written.
-fn writable_place(op: &MountOp) -> Option<PathBuf> {
-    match op {
-        MountOp::Bind { dest, access: Access::ReadWrite, .. } => Some(dest.clone()),
-        _ => None,
-    }
-}
-
 /// Every place inside at which the host path `host` can be written.
 fn aliases<'p>(plan: &'p Plan, host: &'p Path) -> impl Iterator<Item = PathBuf> + 'p {
     plan.mounts.iter().filter_map(move |op| {
@@ -400,7 +306,7 @@ fn aliases<'p>(plan: &'p Plan, host: &'p Path) -> impl Iterator<Item = PathBuf> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Code;
+    use crate::plan::{Code, Place, Rights};
 
     fn plan() -> Plan {
         let mut plan = Plan::new("/bin/true", vec!["true".into()]);
