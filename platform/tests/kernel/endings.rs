@@ -107,9 +107,9 @@ fn cpu(world: &World) -> Verdict {
     let outcome = world.launch(&plan).unwrap();
     same!("end", outcome.end, End::Limit(Limit::Cpu));
     same!("told", outcome.reached, vec![Limit::Cpu]);
-    // One process after the other, none of them for long.
+    // One process after the other, none of them for long; far more of them than any machine gets through in that time.
     let script =
-        "i=0; while [ $i -lt 400 ]; do (j=0; while [ $j -lt 4000 ]; do j=$((j+1)); done); i=$((i+1)); done";
+        "i=0; while [ $i -lt 9999 ]; do (j=0; while [ $j -lt 4000 ]; do j=$((j+1)); done); i=$((i+1)); done";
     plan.argv[2] = script.into();
     same!("by turns", world.launch(&plan).unwrap().end, End::Limit(Limit::Cpu));
     Passed
