@@ -6,8 +6,8 @@
  * COMMANDS has one a line: a name, a tab, then the arguments, separated by tabs. The first is the measure
  * of the others. Each round starts with another one. All run in the current directory, with /dev/null as
  * descriptors 0, 1 and 2. Prints one line for each: name, median and minimum in microseconds of wall time,
- * mean CPU time of all its processes, those it did not wait for included, the ratios of median and CPU to
- * the first, and failures.
+ * the median until nothing of it was left, mean CPU time of all its processes, those it did not wait for
+ * included, the ratios of the medians and of CPU to the first, and failures.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -27,6 +27,7 @@ struct command {
     char *name;
     char *argv[ARGUMENTS_MAX];
     double *wall;
+    double *gone;
     double cpu;
     int failures;
 };
@@ -48,6 +49,13 @@ static int ascending(const void *a, const void *b)
 {
     double left = *(const double *)a, right = *(const double *)b;
     return (left > right) - (left < right);
+}
+
+/* Sorts the times; the one in the middle. */
+static double middle(double *times, int count)
+{
+    qsort(times, (size_t)count, sizeof *times, ascending);
+    return times[count / 2];
 }
 
 /* Waits for one child; its CPU time, or -1 if there is none. */
@@ -72,12 +80,14 @@ static void launch(struct command *command, int round)
         exit(1);
     }
     double cpu = reap(pid, &status), wall = now() - begun;
-    /* What the command left running has come to us; it is not in the time, but in the cost. */
+    /* What the command left running has come to us; it is not in its time, but in the cost. */
     for (double more; (more = reap(-1, NULL)) >= 0;)
         cpu += more;
+    double gone = now() - begun;
     if (round < 0)
         return;
     command->wall[round] = wall;
+    command->gone[round] = gone;
     command->cpu += cpu;
     command->failures += status != 0;
 }
@@ -98,6 +108,7 @@ static int read_commands(int rounds)
         if (arguments == 0)
             continue;
         command->wall = calloc((size_t)rounds, sizeof *command->wall);
+        command->gone = calloc((size_t)rounds, sizeof *command->gone);
         count++;
     }
     return count;
@@ -107,7 +118,7 @@ int main(int argc, char **argv)
 {
     int rounds = argc == 2 ? atoi(argv[1]) : 0;
     int count = rounds > 0 ? read_commands(rounds) : 0;
-    double wall = 0, cpu = 0;
+    double wall = 0, gone = 0, cpu = 0;
     if (count == 0) {
         fprintf(stderr, "usage: launchbench ROUNDS < COMMANDS\n");
         return 2;
@@ -121,17 +132,17 @@ int main(int argc, char **argv)
     for (int round = 0; round < rounds; round++)
         for (int i = 0; i < count; i++)
             launch(&commands[(round + i) % count], round);
-    printf("%-16s %9s %9s %9s %9s %9s %6s\n", "", "median", "least", "cpu", "x wall", "x cpu", "failed");
+    printf("%-16s %9s %9s %9s %9s %9s %9s %9s %6s\n", "", "median", "least", "gone", "cpu", "x wall", "x gone", "x cpu", "failed");
     for (int i = 0; i < count; i++) {
         struct command *command = &commands[i];
-        qsort(command->wall, (size_t)rounds, sizeof *command->wall, ascending);
-        double median = command->wall[rounds / 2], mean = command->cpu / rounds;
+        double median = middle(command->wall, rounds), end = middle(command->gone, rounds), mean = command->cpu / rounds;
         if (i == 0) {
             wall = median;
+            gone = end;
             cpu = mean;
         }
-        printf("%-16s %9.0f %9.0f %9.0f %9.2f %9.2f %6d\n", command->name, median, command->wall[0], mean,
-               median / wall, cpu > 0 ? mean / cpu : 0, command->failures);
+        printf("%-16s %9.0f %9.0f %9.0f %9.0f %9.2f %9.2f %9.2f %6d\n", command->name, median, command->wall[0], end, mean,
+               median / wall, end / gone, cpu > 0 ? mean / cpu : 0, command->failures);
     }
     return 0;
 }
