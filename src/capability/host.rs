@@ -180,6 +180,7 @@ fn is_inside_v6(address: Ipv6Addr) -> bool {
     };
     match s {
         [0, 0, 0, 0, 0, 0, high, low] => (high == 0 && low <= 1) || embedded(high, low),
+        [0, 0, 0, 0, 0xffff, 0, high, low] => embedded(high, low),
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => embedded(high, low),
         [0x64, 0xff9b, ..] | [0x2001, 0, ..] => true,
         [first, ..] => first & 0xfe00 == 0xfc00 || first & 0xff80 == 0xfe80 || first & 0xff00 == 0xff00,

@@ -29,9 +29,9 @@ pub(super) fn suggest(policy: &Policy, request: &Request) -> Option<Spec> {
             // A file is named in full: the grant's root need not be where the command runs.
             let named = if has_separator(program) { file.as_deref()?.to_str()? } else { program };
             let named = Some(named).filter(|named| check_command(named).is_ok())?;
-            rooted(policy, cwd.as_deref())?.with_list(ScopeKey::Cmds, [named])
+            rooted(policy, capability, cwd.as_deref())?.with_list(ScopeKey::Cmds, [named])
         }
-        Subject::Shell { cwd, .. } => rooted(policy, cwd.as_deref())?,
+        Subject::Shell { cwd, .. } => rooted(policy, capability, cwd.as_deref())?,
         Subject::Record { id, class } => record_scope(capability, id.as_deref(), class.as_deref())?,
         Subject::Agent { id, .. } if !is_agent_id(id) => return None,
         Subject::Agent { id, .. } => Scope::bare().with_text(ScopeKey::Id, format!("agents/{id}")),
@@ -67,13 +67,17 @@ fn path_scope(policy: &Policy, capability: Capability, target: &Path) -> Option<
 }
 
 /// A root for a command: one that is known and contains the directory it runs in.
-fn rooted(policy: &Policy, cwd: Option<&Path>) -> Option<Scope> {
+fn rooted(policy: &Policy, capability: Capability, cwd: Option<&Path>) -> Option<Scope> {
     if cwd.is_some_and(|cwd| outside(policy, cwd).is_some()) {
         return None;
     }
     let facts = policy.facts();
+    let verbs = [capability, Capability::ProcExec, Capability::ProcEval];
+    let held =
+        || verbs.into_iter().flat_map(|verb| policy.held(verb)).filter_map(|grant| grant.root.as_deref());
     let known = policy.chain().root().or(facts.project.as_deref());
-    let root = known.filter(|root| cwd.is_none_or(|cwd| within(cwd, root))).or(cwd).unwrap_or(&facts.cwd);
+    let known = known.into_iter().chain(held()).find(|root| cwd.is_none_or(|cwd| within(cwd, root)));
+    let root = known.or(cwd).unwrap_or(&facts.cwd);
     // All below it could be read: nobody is advised to open a whole home, or everything.
     if root == facts.home || root.parent().is_none() {
         return None;
@@ -146,6 +150,15 @@ mod tests {
         let request = Request::exec(["./x"]).in_dir("/w/sub");
         assert_eq!(suggested(&request).unwrap(), "proc.exec{in=/w,cmds=[/w/sub/x]}");
         assert_eq!(suggested(&Request::exec(["./x"])), None);
+    }
+
+    #[test]
+    fn a_command_is_suggested_where_others_may_run() {
+        let held = Spec::parse("proc.exec{in=/w/sub,cmds=[rg]}").unwrap();
+        let policy = Policy::from_specs("a", &[held], &Facts::new("/home/u")).unwrap();
+        let suggested = |request: Request| suggest(&policy, &request).map(|spec| spec.to_string());
+        assert_eq!(suggested(Request::exec(["jq"])).unwrap(), "proc.exec{in=/w/sub,cmds=[jq]}");
+        assert_eq!(suggested(Request::exec(["jq"]).in_dir("/x")).unwrap(), "proc.exec{in=/x,cmds=[jq]}");
     }
 
     #[test]

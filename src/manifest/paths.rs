@@ -61,8 +61,9 @@ impl PathEntry {
     /// Places an entry below a root. Absolute and `~` entries must lie inside the root.
     ///
     /// # Errors
-    /// When it leaves the root.
+    /// When it is empty or leaves the root.
     pub fn parse(entry: &str, root: &Path, facts: &Facts) -> Result<Self, Problem> {
+        not_empty(entry)?;
         let absolute = if let Some(rest) = after_prefix(entry, "~") {
             Some(facts.home.join(rest))
         } else if let Some(rest) = after_prefix(entry, "$PROJECT") {
@@ -79,8 +80,9 @@ impl PathEntry {
     /// Places an entry that is matched against record ids, which are relative.
     ///
     /// # Errors
-    /// When it is absolute or climbs.
+    /// When it is empty, absolute or climbs.
     pub fn relative(entry: &str) -> Result<Self, Problem> {
+        not_empty(entry)?;
         let placed = if entry.starts_with('/') { None } else { Self::place(entry, Path::new("")) };
         placed.ok_or_else(|| escapes(entry, Path::new("the record store")))
     }
@@ -131,6 +133,15 @@ impl PathEntry {
     }
 }
 
+/// An empty entry would be the root itself, and so everything.
+fn not_empty(entry: &str) -> Result<(), Problem> {
+    if !entry.is_empty() {
+        return Ok(());
+    }
+    let problem = Problem::warning(Code::ScopeType, "a path is empty, which means nothing");
+    Err(problem.key("paths").help("write `.` for the root itself, or leave `paths` out for all below it"))
+}
+
 fn escapes(entry: &str, root: &Path) -> Problem {
     Problem::warning(Code::PathEscapesIn, format!("the path `{entry}` leaves {}", root.display()))
         .key("paths")
@@ -143,6 +154,12 @@ mod tests {
 
     fn entry(text: &str) -> Result<PathEntry, Problem> {
         PathEntry::parse(text, Path::new("/w"), &Facts::new("/home/u"))
+    }
+
+    #[test]
+    fn an_empty_entry_is_nothing_and_a_dot_is_the_root() {
+        assert!(entry("").is_err() && PathEntry::relative("").is_err());
+        assert_eq!(entry(".").unwrap().base, Path::new("/w"));
     }
 
     #[test]

@@ -151,7 +151,8 @@ impl Walk<'_> {
             Piece::Param(param) => {
                 let quoted = param.quoted || !split;
                 let value = self.param(param, fields.span);
-                self.fill_value(value, fields, quoted, is_list(param));
+                let value = if is_joined(param) { self.in_one_word(value) } else { value };
+                self.fill_value(value, fields, quoted, is_list(param) && !is_joined(param));
             }
             Piece::Command { body, quoted } => {
                 let value = match self.substitute(body) {
@@ -176,6 +177,19 @@ impl Walk<'_> {
                 self.evaluated(&expression.text, word.span);
                 fields.text(&COMPUTED.to_string(), false);
             }
+        }
+    }
+
+    /// All values as one word, with the first separator between them.
+    fn in_one_word(&self, value: Value) -> Value {
+        match (value, self.variables.get("IFS")) {
+            (Value::Known(values), None) => Value::Known(vec![values.join(" ")]),
+            (Value::Known(values), Some(Value::Known(separators))) => {
+                let between = separators.concat().chars().next().map(String::from);
+                Value::Known(vec![values.join(&between.unwrap_or_default())])
+            }
+            (Value::Known(_), Some(_)) => Value::Computed,
+            (value, _) => value,
         }
     }
 
@@ -316,6 +330,11 @@ impl Walk<'_> {
 
 fn guess(text: String) -> Value {
     Value::Guess(text)
+}
+
+/// `"$*"` and `"${list[*]}"`.
+fn is_joined(param: &Param) -> bool {
+    param.op.is_empty() && param.quoted && (param.name == "*" || param.index.as_deref() == Some("*"))
 }
 
 fn is_list(param: &Param) -> bool {

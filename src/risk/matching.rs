@@ -334,7 +334,27 @@ fn copies_nothing(command: &Command) -> bool {
         && command.argv.get(1).is_some_and(|arg| arg.text == "/dev/null")
 }
 
-/// Whether a client is told a command: as a word of its own, at the start of a line it reads, or in a script's quotes.
+/// Options of clients whose next word is a value.
+const CLIENT_VALUES: &[&str] =
+    &["-h", "-p", "-s", "-t", "-a", "-u", "-r", "-i", "-n", "-d", "-D", "-X", "--user", "--pass", "--sni"];
+/// Commands after which all words are keys and values.
+const ABOUT_KEYS: &[&str] = &[
+    "get", "set", "setex", "setnx", "getset", "append", "del", "exists", "expire", "ttl", "type", "hset",
+    "hget", "hdel", "lpush", "rpush", "sadd", "srem", "zadd", "publish", "echo",
+];
+
+/// The words that a client may take for a command.
+fn said(command: &Command) -> impl Iterator<Item = &str> {
+    let words = command.argv.iter().skip(1).map(|arg| arg.text.as_str());
+    let values = std::iter::once("").chain(words.clone());
+    words
+        .zip(values)
+        .filter(|(_, before)| !CLIENT_VALUES.contains(before))
+        .map(|(word, _)| word)
+        .take_while(|word| !ABOUT_KEYS.iter().any(|about| about.eq_ignore_ascii_case(word)))
+}
+
+/// Whether a client is told a command: as a word before any keys, at the start of a line it reads, or in a script's quotes.
 fn says(command: &Command, wanted: &str) -> bool {
     let is = |word: &str| word.eq_ignore_ascii_case(wanted);
     let in_quotes = |text: &str| {
@@ -343,9 +363,10 @@ fn says(command: &Command, wanted: &str) -> bool {
             .step_by(2)
             .any(|inner| is(inner.split([' ', ',']).next().unwrap_or(inner)))
     };
-    let words = command.argv.iter().skip(1).map(|arg| arg.text.as_str());
+    let mut words = command.argv.iter().skip(1).map(|arg| arg.text.as_str());
     let mut lines = command.stdin.as_deref().unwrap_or_default().lines();
-    words.clone().any(|word| is(word) || in_quotes(word))
+    said(command).any(is)
+        || words.any(in_quotes)
         || lines.any(|line| is(line.split_whitespace().next().unwrap_or_default()) || in_quotes(line))
 }
 

@@ -49,11 +49,13 @@ impl Walk<'_> {
             self.text_within(&text, known, command, "git ext");
         }
         for (setting, known) in values {
-            if let Some((key, value)) =
-                setting.split_once('=').filter(|(key, value)| runs_setting(key, value))
-            {
-                let by = format!("git {key}");
+            let Some((key, value)) = setting.split_once('=') else { continue };
+            let by = format!("git {key}");
+            if runs_setting(key, value) {
                 self.text_within(value.trim_start_matches('!'), known, command, &by);
+            } else if key.to_ascii_lowercase().starts_with("alias.") {
+                // A command of git's own, by another name.
+                self.text_within(&format!("git {value}"), known, command, &by);
             }
         }
     }

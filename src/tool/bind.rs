@@ -120,6 +120,7 @@ impl Tool {
                     values.insert(param.name.clone(), param.check(&text, around)?);
                 }
                 None if param.optional => {}
+                None if param.implied => return Err(without_value(&param.name)),
                 None => {
                     return Err(
                         CallFault::new(ToolCode::MissingParam, param.kind.wanted()).param(&param.name)
@@ -159,9 +160,11 @@ impl Tool {
 }
 
 fn value_of(values: &BTreeMap<String, String>, name: &str) -> Result<String, CallFault> {
-    let missing =
-        || CallFault::new(ToolCode::PlaceholderWithoutValue, "a value: the command names it").param(name);
-    values.get(name).cloned().ok_or_else(missing)
+    values.get(name).cloned().ok_or_else(|| without_value(name))
+}
+
+fn without_value(name: &str) -> CallFault {
+    CallFault::new(ToolCode::PlaceholderWithoutValue, "a value: the command names it").param(name)
 }
 
 /// A value as text; lists, maps and nothing are not values.

@@ -402,7 +402,8 @@ impl<'a> Fields<'a> {
                 continue;
             }
             if implied && name != "SESSION_DIR" {
-                params.push(Param::plain(name));
+                let implied = field != "params";
+                params.push(Param { implied, ..Param::plain(name) });
             } else {
                 let span = self.get(field).map_or(self.node.span, |node| node.span);
                 let message = format!("the placeholder `{name}` names no parameter");

@@ -29,6 +29,8 @@ pub struct Param {
     pub default: Option<String>,
     /// What it says of itself.
     pub description: Option<String>,
+    /// Whether nothing declares it but the placeholder that names it.
+    pub implied: bool,
 }
 
 /// What a parameter takes.
@@ -231,6 +233,7 @@ impl Param {
             optional: false,
             default: None,
             description: None,
+            implied: false,
         }
     }
 

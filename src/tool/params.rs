@@ -72,7 +72,8 @@ impl Reader<'_, '_> {
                 return None;
             }
         };
-        let param = Param { name: self.name.to_owned(), kind, optional, default, description };
+        let param =
+            Param { name: self.name.to_owned(), kind, optional, default, description, implied: false };
         if let Some(Err(fault)) = param.default.as_deref().map(|default| param.judge(default)) {
             self.bad("default", format!("the default does not fit: {}", fault.message()));
             return None;
