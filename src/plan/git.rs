@@ -78,16 +78,19 @@ fn parts(repository: &Path, host: &dyn Host) -> Vec<PathBuf> {
     let below = PROTECTED.iter().filter_map(|protected| protected.name.strip_prefix(".git/"));
     let (plain, other): (Vec<&str>, Vec<&str>) = below.partition(|name| !name.contains('*'));
     let mut found: Vec<PathBuf> = plain.into_iter().map(|name| repository.join(name)).collect();
+    let below = |start: &str| other.iter().filter_map(|name| name.strip_prefix(start)).collect::<Vec<_>>();
+    let of_modules = |dir: &Path, ends: &[&str]| {
+        let modules = modules(&dir.join("modules"), host);
+        modules.iter().flat_map(|module| ends.iter().map(|end| module.join(end))).collect::<Vec<_>>()
+    };
     let worktrees = repository.join("worktrees");
-    let ends = other.iter().filter_map(|name| name.strip_prefix("worktrees/*/"));
-    let ends: Vec<&str> = ends.collect();
+    let (ends, modules) = (below("worktrees/*/"), below("worktrees/*/modules/**/"));
     for name in host.names(&worktrees).into_iter().take(MOST) {
-        found.extend(ends.iter().map(|end| worktrees.join(&name).join(end)));
+        let worktree = worktrees.join(name);
+        found.extend(ends.iter().filter(|end| !end.contains('*')).map(|end| worktree.join(end)));
+        found.extend(of_modules(&worktree, &modules));
     }
-    let ends: Vec<&str> = other.iter().filter_map(|name| name.strip_prefix("modules/**/")).collect();
-    for module in modules(&repository.join("modules"), host) {
-        found.extend(ends.iter().map(|end| module.join(end)));
-    }
+    found.extend(of_modules(repository, &below("modules/**/")));
     found
 }
 

@@ -34,8 +34,7 @@ pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<Pa
     let own = own.chain(listed(policy, places, host));
     let writable = || places.iter().map(|(path, _)| path).filter(|path| places.is_writable(path));
     let standing = writable().flat_map(|place| candidates(place, host));
-    let led = writable().flat_map(|place| git::led_to(place, &facts.home, host));
-    let led: Vec<PathBuf> = led.filter(|path| places.is_writable(path)).collect();
+    let led: Vec<PathBuf> = writable().flat_map(|place| git::led_to(place, &facts.home, host)).collect();
     // A grant that names a protected path opens it, so it is not laid over.
     let opened = |path: &PathBuf| {
         places.named(Rights::WRITE).chain(places.named(Rights::REMOVE)).any(|named| within(named, path))
@@ -46,20 +45,25 @@ pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<Pa
         let mut ways = match host.kind(&path) {
             None => Vec::new(),
             Some(Kind::Directory) => links_in(&path, host),
-            Some(Kind::File | Kind::Link(_)) => Vec::new(),
+            Some(Kind::Link(_)) => host.real(&path).map_or_else(Vec::new, |real| links_in(&real, host)),
+            Some(Kind::File) => Vec::new(),
         };
         ways.extend(host.kind(&path).into_iter().flat_map(|_| host.way(&path)));
         ways.retain(|way| *way == path || !opened(way) && places.is_writable(way));
         ways
     };
-    let led = led.into_iter().filter(|path| !opened(path));
-    own.chain(standing.filter(|path| !opened(path)).flat_map(kept)).chain(led).collect()
+    // Of what git is told to use it matters, too, that it does not come to be.
+    let named = led.iter().filter(|path| places.is_writable(path) && !opened(path)).cloned();
+    let named: Vec<PathBuf> = named.collect();
+    let open = |path: &PathBuf| !opened(path);
+    own.chain(standing.chain(led).filter(open).flat_map(kept)).chain(named).collect()
 }
 
 /// The most names in a protected directory that are looked at.
 const MOST: usize = 256;
 
-/// What the links in a directory lead to, and by which ways: hooks are often links to files of the project.
+/// What the links in a directory lead to, and by which ways: hooks are often links to files of the project. In what is no
+/// directory there are none.
 fn links_in(dir: &Path, host: &dyn Host) -> Vec<PathBuf> {
     let names = host.names(dir).into_iter().take(MOST).map(|name| dir.join(name));
     let links = names.filter(|path| matches!(host.kind(path), Some(Kind::Link(_))));
@@ -134,9 +138,13 @@ pub(super) fn names(places: &Places) -> Arc<Vec<ProtectedName>> {
 /// A repository made inside the launch is the agent's own, but what git would run later stays out of it.
 fn inside_new(protected: &ProtectedPath, settings: &Settings) -> InsideNew {
     match protected.name {
-        ".git/hooks" | ".git/modules/**/hooks" => InsideNew::Ending(".sample".into()),
+        ".git/hooks" | ".git/modules/**/hooks" | ".git/worktrees/*/modules/**/hooks" => {
+            InsideNew::Ending(".sample".into())
+        }
         ".git/config" => InsideNew::Settings(Arc::clone(&settings.own)),
-        ".git/modules/**/config" => InsideNew::Settings(Arc::clone(&settings.modules)),
+        ".git/modules/**/config" | ".git/worktrees/*/modules/**/config" => {
+            InsideNew::Settings(Arc::clone(&settings.modules))
+        }
         ".git/worktrees/*/commondir" | ".git/worktrees/*/gitdir" => InsideNew::Anything,
         name if !name.contains('/') && protected.opening == Opening::Named => InsideNew::Anything,
         _ => InsideNew::Nothing,

@@ -164,7 +164,7 @@ fn value_of(values: &BTreeMap<String, String>, name: &str) -> Result<String, Cal
 }
 
 fn without_value(name: &str) -> CallFault {
-    CallFault::new(ToolCode::PlaceholderWithoutValue, "a value: the command names it").param(name)
+    CallFault::new(ToolCode::PlaceholderWithoutValue, "a value for it").param(name)
 }
 
 /// A value as text; lists, maps and nothing are not values.

@@ -12,7 +12,7 @@ codes! {
         PlaceholderInsideQuotes "placeholder_inside_quotes" "a placeholder stands where the shell quotes or expands",
         Reevaluated "value_reevaluated" "the command would read a value as code",
         PlaceholderUndeclared "placeholder_undeclared" "a placeholder names no parameter",
-        PlaceholderWithoutValue "placeholder_without_value" "a placeholder has no value: its parameter is optional without a default, or nothing declares it",
+        PlaceholderWithoutValue "placeholder_without_value" "a placeholder of the command has no value",
         MissingParam "missing_param" "a required parameter is missing",
         UnknownParam "unknown_param" "the tool has no such parameter",
         NonScalar "non_scalar" "a value is neither a string, a number nor true or false",

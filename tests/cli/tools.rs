@@ -138,7 +138,7 @@ fn values_are_checked_and_passed_whole() {
     .assert_eq(&env.sbx(&["tools", "run", "-a", "w", "greet", "who=-n"]));
     expect![[r#"
         [stderr]
-        invalid_params: greet: `who`: a required parameter is missing; wanted text
+        invalid_params: greet: `who`: a placeholder of the command has no value; wanted a value for it
         [exit 1]
     "#]]
     .assert_eq(&env.sbx(&["tools", "run", "-a", "w", "greet"]));

@@ -50,6 +50,54 @@ fn what_the_settings_of_a_repository_name_is_protected() {
 }
 
 #[test]
+fn what_is_named_through_links_is_protected_where_it_lies() {
+    for backend in BACKENDS {
+        let bench = Bench::new("linked");
+        bench.shell_line(
+            "git init -q . && mkdir scripts inner tools far && for f in scripts/pre-commit inner/watch inner/real.cfg tools/hook \
+             far/post-merge; do echo known > $f; done && ln -s scripts .githooks-real && mkdir .githooks && \
+             ln -s ../scripts/pre-commit .githooks/pre-commit && ln -s inner/real.cfg inc.cfg && ln -s inner/watch watch && \
+             ln -s tools .led && rm -r .git/hooks && mkdir ours && ln -s ../far/post-merge ours/post-merge && ln -s ../ours .git/hooks && \
+             git config core.hooksPath .githooks && git config --add core.hooksPath .led && git config include.path ../inc.cfg && \
+             git config core.fsmonitor $PWD/watch",
+        );
+        bench.open_record("");
+        let script = "for f in scripts/pre-commit inner/watch inner/real.cfg tools/hook tools/new far/post-merge ours/new; do \
+                      echo evil > $f; mv $f away 2> /dev/null; done; echo ok > scripts/other && echo ok > inner/other && echo fine";
+        let run = attack(&bench, backend, script);
+        assert_eq!(run.stdout, "fine\n", "{backend:?}: {}", run.stderr);
+        for file in ["scripts/pre-commit", "inner/watch", "inner/real.cfg", "tools/hook", "far/post-merge"] {
+            assert_eq!(bench.read(file), "known\n", "{backend:?} {file}");
+        }
+        assert!(!bench.exists("tools/new") && !bench.exists("ours/new"), "{backend:?}");
+    }
+}
+
+#[test]
+fn a_submodules_repository_is_protected_below_a_worktree_too() {
+    for backend in BACKENDS {
+        let bench = Bench::new("sub");
+        bench.shell_line(&format!(
+            "git init -q lib && git -C lib {AUTHOR} commit -q --allow-empty -m l && git init -q . && \
+             git -c protocol.file.allow=always submodule --quiet add ./lib sub && git {AUTHOR} commit -q -m s && \
+             git worktree add -q tree && cd tree && git -c protocol.file.allow=always submodule --quiet update --init"
+        ));
+        let config = bench.read(".git/worktrees/tree/modules/sub/config");
+        bench.open_record("");
+        let script = format!(
+            "cd .git/worktrees/tree/modules/sub; echo evil > hooks/post-checkout; git config -f config core.fsmonitor evil; \
+             echo evil >> config; mv hooks away; cd ../../../../..; git -C tree/sub {AUTHOR} commit -q --allow-empty -m y && \
+             git -C tree/sub status --short && echo fine"
+        );
+        let run = attack(&bench, backend, &script);
+        assert_eq!(run.stdout, "fine\n", "{backend:?}: {}", run.stderr);
+        assert_eq!(bench.read(".git/worktrees/tree/modules/sub/config"), config, "{backend:?}");
+        let hooks = ".git/worktrees/tree/modules/sub/hooks";
+        assert!(bench.exists(hooks) && !bench.exists(&format!("{hooks}/post-checkout")), "{backend:?}");
+    }
+}
+
+#[test]
 fn a_listed_program_is_not_made_another() {
     let bench = Bench::new("listed");
     let record = "capabilities:\n  - proc.exec: {in: ROOT, cmds: [ROOT/tool.sh, ls, cp, mv]}\n  - fs.read: {in: ROOT}\n  \

@@ -2,7 +2,7 @@
 
 use crate::world::{Ask, Levels, any_capability, any_level, any_levels, ask_of, cases, resolve, spec_of};
 use proptest::prelude::*;
-use sbx::capability::Spec;
+use sbx::capability::{ScopeKey, Spec};
 use sbx::{Policy, decide};
 use std::path::{Path, PathBuf};
 
@@ -29,13 +29,18 @@ fn place(ask: &Ask) -> Option<&Path> {
 /// Whether a level and every grant's own root lie one inside the other, at each step of the chain.
 ///
 /// Where they do not, the guide clamps the deeper root to the level above, which moves the grant
-/// rather than narrowing it; and a grant without any root only comes alive through a level.
+/// rather than narrowing it; and a grant without any root only comes alive through a level. Where the level lies below
+/// the root of a grant with `paths`, these are moved with it: they are read from wherever the root ends up.
 fn narrows(policy: &Policy, outer: &Path) -> bool {
     let nested = |root: &Path| root.starts_with(outer) || outer.starts_with(root);
     policy.chain().clamps().is_empty()
         && policy.chain().levels().iter().all(|level| nested(&level.root))
         && policy.grants().iter().all(|grant| !grant.is_inert() && !grant.clamped)
-        && policy.grants().iter().filter_map(|grant| grant.root.as_deref()).all(nested)
+        && policy.grants().iter().all(|grant| {
+            let stays =
+                |root: &Path| root.starts_with(outer) || grant.spec.scope.list(ScopeKey::Paths).is_none();
+            grant.root.as_deref().is_none_or(|root| nested(root) && stays(root))
+        })
 }
 
 proptest! {
