@@ -44,8 +44,10 @@ pub(super) fn led_to(place: &Path, home: &Path, host: &dyn Host) -> Vec<PathBuf>
         read += 1;
         let text = host.text(&file).unwrap_or_default();
         for (path, leads) in pointed_to(&text, place, file.parent().unwrap_or(place), home) {
-            if leads == Leads::ToSettings && !settings.contains(&path) {
-                settings.push(path.clone());
+            match leads {
+                Leads::ToSettings if !settings.contains(&path) => settings.push(path.clone()),
+                Leads::Perhaps if !host.is_program(&path) => continue,
+                Leads::ToSettings | Leads::Elsewhere | Leads::Perhaps => {}
             }
             kept.push(path);
         }
@@ -63,7 +65,12 @@ enum Leads {
     ToSettings,
     /// Hooks, attributes, a program.
     Elsewhere,
+    /// A program, if one is there: filters, editors and helpers are commands, and there are many of their kind.
+    Perhaps,
 }
+
+/// The most words of a setting that are looked at for programs.
+const MOST_WORDS: usize = 16;
 
 /// Where a small file leads that holds nothing but a path.
 fn named(file: &Path, word: &str, from: &Path, host: &dyn Host) -> Option<PathBuf> {
@@ -123,18 +130,24 @@ fn pointed_to(config: &str, tree: &Path, dir: &Path, home: &Path) -> Vec<(PathBu
         }
         let Some((key, value)) = line.split_once('=') else { continue };
         let key = key.trim().to_ascii_lowercase();
-        let (start, leads) = match (section.as_str(), key.as_str()) {
-            ("core", "hookspath" | "attributesfile" | "fsmonitor") => (tree, Leads::Elsewhere),
-            ("include" | "includeif", "path") => (dir, Leads::ToSettings),
-            _ => continue,
-        };
         let value = unquoted(value);
-        let path = match value.strip_prefix("~/") {
-            Some(below) => home.join(below),
-            None => start.join(&value),
+        let placed = |start: &Path, text: &str| {
+            let path = text.strip_prefix("~/").map_or_else(|| start.join(text), |below| home.join(below));
+            Some(normalize(&path)).filter(|path| path != tree && !text.is_empty())
         };
-        let path = Some(normalize(&path)).filter(|path| path != tree && !value.is_empty());
-        found.extend(path.map(|path| (path, leads)));
+        let exactly = |start, leads| placed(start, &value).map(|path| (path, leads));
+        match (section.as_str(), key.as_str()) {
+            ("core", "hookspath" | "attributesfile" | "fsmonitor") => {
+                found.extend(exactly(tree, Leads::Elsewhere))
+            }
+            ("include" | "includeif", "path") => found.extend(exactly(dir, Leads::ToSettings)),
+            _ => {
+                let words =
+                    value.split([' ', '\t', '!', ';', '|', '&', '\'', '"']).filter(|word| word.contains('/'));
+                let programs = words.take(MOST_WORDS).filter_map(|word| placed(tree, word));
+                found.extend(programs.map(|path| (path, Leads::Perhaps)));
+            }
+        }
     }
     found
 }
@@ -168,5 +181,14 @@ mod tests {
         assert_eq!(found.iter().map(|(path, _)| path.as_path()).collect::<Vec<_>>(), wanted.map(Path::new));
         let settings = found.iter().filter(|(_, leads)| *leads == Leads::ToSettings);
         assert_eq!(settings.count(), 2);
+    }
+
+    #[test]
+    fn programs_are_found_in_any_setting() {
+        let config = "[filter \"f\"]\n\tclean = tools/clean %f\n[alias]\n\tgo = \"!./go; sub/other\"\n[user]\n\tname = a b\n";
+        let found = pointed_to(config, Path::new("/w"), Path::new("/w/.git"), Path::new("/h"));
+        let wanted =
+            ["/w/tools/clean", "/w/go", "/w/sub/other"].map(|path| (PathBuf::from(path), Leads::Perhaps));
+        assert_eq!(found, wanted);
     }
 }

@@ -59,14 +59,22 @@ fn what_is_named_through_links_is_protected_where_it_lies() {
              ln -s ../scripts/pre-commit .githooks/pre-commit && ln -s inner/real.cfg inc.cfg && ln -s inner/watch watch && \
              ln -s tools .led && rm -r .git/hooks && mkdir ours && ln -s ../far/post-merge ours/post-merge && ln -s ../ours .git/hooks && \
              git config core.hooksPath .githooks && git config --add core.hooksPath .led && git config include.path ../inc.cfg && \
-             git config core.fsmonitor $PWD/watch",
+             git config core.fsmonitor $PWD/watch && mkdir filters && echo known > filters/clean && chmod +x filters/clean && \
+             git config filter.tidy.clean 'filters/clean %f'",
         );
         bench.open_record("");
-        let script = "for f in scripts/pre-commit inner/watch inner/real.cfg tools/hook tools/new far/post-merge ours/new; do \
+        let script = "for f in scripts/pre-commit inner/watch inner/real.cfg tools/hook tools/new far/post-merge ours/new filters/clean; do \
                       echo evil > $f; mv $f away 2> /dev/null; done; echo ok > scripts/other && echo ok > inner/other && echo fine";
         let run = attack(&bench, backend, script);
         assert_eq!(run.stdout, "fine\n", "{backend:?}: {}", run.stderr);
-        for file in ["scripts/pre-commit", "inner/watch", "inner/real.cfg", "tools/hook", "far/post-merge"] {
+        for file in [
+            "scripts/pre-commit",
+            "inner/watch",
+            "inner/real.cfg",
+            "tools/hook",
+            "far/post-merge",
+            "filters/clean",
+        ] {
             assert_eq!(bench.read(file), "known\n", "{backend:?} {file}");
         }
         assert!(!bench.exists("tools/new") && !bench.exists("ours/new"), "{backend:?}");
