@@ -8,6 +8,7 @@ mod arguments;
 mod aside;
 mod attaching;
 mod call;
+mod deciding;
 mod definitions;
 mod ferry;
 mod flight;

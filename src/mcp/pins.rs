@@ -5,6 +5,8 @@
 //! Invariant: a lock file that is not whole is an error; a tool that is not in it is not callable.
 
 use super::protocol::Json;
+use super::rules::chain;
+use crate::manifest::{create_file, rewrite_bounded};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -18,6 +20,8 @@ const FORMAT: &str = "sbx-mcp-pins/1";
 const UNPINNED: &[&str] = &["icons"];
 /// The most of a value that a difference shows.
 const SHOWN: usize = 120;
+/// The largest lock file; more of one server's tools is not remembered.
+const MOST_BYTES: usize = 256 << 20;
 
 /// What is pinned of one server.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -139,19 +143,21 @@ impl Pins {
 /// # Errors
 /// When the file is not whole, or cannot be written.
 pub fn keep(file: &Path, server: &str, pins: &Pins) -> io::Result<()> {
-    let place = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Two that pin at a time must not take each other's pins away; the directory is held, for the file is replaced.
-    let held = std::fs::File::open(place)?;
-    held.lock()?;
-    let mut lock = match std::fs::read_to_string(file) {
-        Ok(text) => LockFile::parse(&text).map_err(io::Error::other)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => LockFile::default(),
-        Err(error) => return Err(error),
-    };
-    lock.set(server, pins.clone());
-    let beside = file.with_extension(format!("sbx-{}", std::process::id()));
-    std::fs::write(&beside, lock.text())?;
-    std::fs::rename(&beside, file)
+    // Two that pin at a time must not take each other's pins away: what is there is changed under a lock, so that
+    // first there must be something.
+    match create_file(file, "") {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let changed = rewrite_bounded(file, MOST_BYTES, |source| {
+        let mut lock = match source.text() {
+            "" => LockFile::default(),
+            text => LockFile::parse(text)?,
+        };
+        lock.set(server, pins.clone());
+        Ok::<_, LockError>(Some(lock.text()))
+    });
+    changed.map(drop).map_err(|error| io::Error::other(chain(&error)))
 }
 
 /// What of a definition is pinned.
@@ -261,6 +267,23 @@ mod tests {
         for odd in [text.replace("Reads.", "Writes."), text[..text.len() / 2].to_owned(), "{}".to_owned()] {
             assert!(LockFile::parse(&odd).is_err(), "{odd}");
         }
+    }
+
+    #[test]
+    fn a_lock_file_is_written_where_nobody_waits_with_a_link() {
+        let dir = std::env::temp_dir().join(format!("sbx-keep-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (file, mine) = (dir.join("p.json"), dir.join("mine"));
+        std::fs::write(&mine, "mine").unwrap();
+        for name in [format!("p.sbx-{}", std::process::id()), ".sbx-staged".to_owned()] {
+            std::os::unix::fs::symlink(&mine, dir.join(name)).unwrap();
+        }
+        keep(&file, "a", &pins()).unwrap();
+        keep(&file, "b", &pins()).unwrap();
+        let lock = LockFile::parse(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        assert!(lock.server("a").is_some() && lock.server("b").is_some());
+        assert_eq!(std::fs::read_to_string(&mine).unwrap(), "mine");
+        std::fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! Invariant: rules are never changed after they are made, so no call is judged by half of them.
 
 use super::arguments::Caller;
+use super::deciding::settled;
 use super::pins::{LockFile, Pins};
 use super::protocol::Json;
 use crate::decide::Denial;
@@ -52,6 +53,8 @@ pub struct Rules {
     /// The ready map that applies.
     preset: Option<&'static str>,
     cwd: PathBuf,
+    /// The files beside the record that these were read from, where they really lie.
+    pub(super) deciding: Vec<PathBuf>,
 }
 
 /// The pins of this server.
@@ -73,7 +76,11 @@ impl Origin {
         let agent = setting.agent(&self.agent).map_err(|error| chain(&error))?;
         let section = agent.policy.sections().mcp.clone();
         let preset = self.preset(section.as_ref())?;
-        let named = match &self.allowlist {
+        let real = |file: &PathBuf| settled(file, &agent.policy);
+        let list = self.allowlist.as_ref().map(real).transpose()?;
+        let lock = self.pins_file(&agent).as_ref().map(real).transpose()?;
+        let deciding = list.iter().chain(&lock).cloned().collect();
+        let named = match &list {
             Some(file) => Some(allowlist(file)?),
             None => section.clone(),
         };
@@ -86,19 +93,17 @@ impl Origin {
         let allowlist = Allowlist::new(&named.unwrap_or_default(), &ready);
         let mut arguments = section.as_ref().map(|section| section.arguments.clone()).unwrap_or_default();
         arguments.extend(preset.map(McpPreset::arguments).into_iter().flatten());
-        let pins = self.pins_file(section.as_ref(), &agent).map(|file| self.pinned(file)).transpose()?;
+        let pins = lock.map(|file| self.pinned(file)).transpose()?;
         let (cwd, preset) = (self.cwd.clone(), preset.map(|preset| preset.name));
         let files = self.files(&agent);
-        Ok((Rules { policy: agent.policy, allowlist, arguments, pins, preset, cwd }, files))
+        Ok((Rules { policy: agent.policy, allowlist, arguments, pins, preset, cwd, deciding }, files))
     }
 
     fn files(&self, agent: &Agent) -> Vec<PathBuf> {
         let config = self.setting.facts.config_dir.join("config.yml");
         let trust = self.setting.facts.config_dir.join("trusted");
-        let section = agent.policy.sections().mcp.as_ref();
         let record = agent.policy.record().map(Path::to_path_buf);
-        let files =
-            [Some(config), Some(trust), record, self.allowlist.clone(), self.pins_file(section, agent)];
+        let files = [Some(config), Some(trust), record, self.allowlist.clone(), self.pins_file(agent)];
         files.into_iter().flatten().collect()
     }
 
@@ -112,15 +117,9 @@ impl Origin {
         }
     }
 
-    /// The lock file that applies: as given, or as the record says, from where the record stands.
-    fn pins_file(&self, section: Option<&Mcp>, agent: &Agent) -> Option<PathBuf> {
-        let named = section.and_then(|section| section.pins.as_deref());
-        let beside = agent.policy.record().and_then(Path::parent).unwrap_or(&self.setting.facts.cwd);
-        let own = named.map(|name| match name.strip_prefix("~/") {
-            Some(rest) => self.setting.facts.home.join(rest),
-            None => beside.join(name),
-        });
-        self.pins.clone().or(own)
+    /// The lock file that applies: as given, or as the record says.
+    fn pins_file(&self, agent: &Agent) -> Option<PathBuf> {
+        self.pins.clone().or_else(|| agent.policy.lock_file().map(Path::to_path_buf))
     }
 
     fn pinned(&self, file: PathBuf) -> Result<Pinned, String> {
@@ -164,6 +163,7 @@ impl Rules {
             pins: None,
             preset: None,
             cwd: cwd.into(),
+            deciding: Vec::new(),
         }
     }
 
