@@ -431,9 +431,17 @@ mod tests {
             assert!(Host::parse(odd).is_err(), "{odd:?}");
             assert!(Target::parse(odd).is_err(), "{odd:?}");
         }
-        for user in
-            ["evil.com/", "evil.com?", "evil.com#", "evil.com\\", "//evil.com", "a@evil.com", "a b", "a\t", "\u{ff0f}"]
-        {
+        for user in [
+            "evil.com/",
+            "evil.com?",
+            "evil.com#",
+            "evil.com\\",
+            "//evil.com",
+            "a@evil.com",
+            "a b",
+            "a\t",
+            "\u{ff0f}",
+        ] {
             for host in ["good.com", "good.com:443"] {
                 let odd = format!("{user}@{host}");
                 assert!(Target::parse(&odd).is_err(), "{odd:?}");

@@ -141,13 +141,19 @@ impl<'c> Caller<'c> {
     /// Where a path leads that a server is given.
     fn path(&self, text: &str) -> Result<PathBuf, String> {
         if is_read_differently(text) {
-            return Err("some read it as another path than it says; with `./` before it, it is one of this directory".into());
+            return Err(
+                "some read it as another path than it says; with `./` before it, it is one of this directory"
+                    .into(),
+            );
         }
         let text = match text.get(..5) {
             Some(scheme) if scheme.eq_ignore_ascii_case("file:") => {
                 let rest = &text[5..];
                 if rest.contains(['?', '#', '\\']) {
-                    return Err("some end a file's URL at `?` or `#`, or take `\\` for `/`; write %3F, %23, %5C".into());
+                    return Err(
+                        "some end a file's URL at `?` or `#`, or take `\\` for `/`; write %3F, %23, %5C"
+                            .into(),
+                    );
                 }
                 let rest = rest.strip_prefix("//localhost").or(rest.strip_prefix("//")).unwrap_or(rest);
                 percent_decoded(rest).filter(|path| path.starts_with('/')).ok_or("it is not a local file")?
@@ -266,7 +272,8 @@ mod tests {
     #[test]
     fn an_odd_path_is_odd_whether_or_not_there_is_such_a_file() {
         let dir = std::env::temp_dir().join(format!("sbx-odd-{}", std::process::id()));
-        let policy = Policy::from_specs("me", &[Spec::parse("fs.read{in=/}").unwrap()], &Facts::new("/home/u"));
+        let policy =
+            Policy::from_specs("me", &[Spec::parse("fs.read{in=/}").unwrap()], &Facts::new("/home/u"));
         let (policy, odd) = (policy.unwrap(), ["~root/.ssh/id", " /etc/passwd", "$HOME/x", "%2fetc"]);
         let caller = Caller { policy: &policy, tool: "t", cwd: &dir };
         for text in odd {

@@ -32,7 +32,7 @@ pub use aside::Aside;
 pub(crate) use call::action;
 pub use gate::{Gate, Passage, Teller};
 pub use inquiry::{InquiryError, inquire};
-pub use pins::{LockError, LockFile, Pins, keep as keep_pins, pinned_part};
+pub use pins::{LockError, LockFile, Pins, Wanted, keep as keep_pins, pinned_part};
 pub use resolve::{ResolveError, Resolved, World, recognise, resolve};
 pub use results::denial_result;
 pub(crate) use rules::chain;

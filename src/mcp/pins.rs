@@ -48,6 +48,17 @@ pub struct LockFile {
     servers: BTreeMap<String, Pins>,
 }
 
+/// By what a lock file may know a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'w> {
+    /// What it is called now.
+    pub name: &'w str,
+    /// What it is called when nobody names it.
+    pub usual: &'w str,
+    /// Its package.
+    pub package: Option<&'w str>,
+}
+
 /// Why a lock file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the lock file is not whole: {0}")]
@@ -76,6 +87,24 @@ impl LockFile {
     #[must_use]
     pub fn server(&self, name: &str) -> Option<&Pins> {
         self.servers.get(name)
+    }
+
+    /// What is pinned of a server that may have been called otherwise then: by its own name, by the one it has when
+    /// nobody names it, or by its package, and under which name that is.
+    #[must_use]
+    pub fn find(&self, wanted: &Wanted<'_>) -> Option<(&str, &Pins)> {
+        let named = [wanted.name, wanted.usual].into_iter().find_map(|name| self.servers.get_key_value(name));
+        let is_same = |(_, pins): &(&String, &Pins)| {
+            pins.package.as_ref().is_some_and(|(own, _)| Some(own.as_str()) == wanted.package)
+        };
+        // Of several the first: one that fits better has to be pinned under its own name.
+        let found = named.or_else(|| self.servers.iter().find(is_same));
+        found.map(|(name, pins)| (name.as_str(), pins))
+    }
+
+    /// Every name under which something is pinned.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.servers.keys().map(String::as_str)
     }
 
     /// Pins a server anew.
@@ -257,6 +286,23 @@ mod tests {
         let mut file = LockFile::default();
         file.set("fs", pins());
         assert_eq!(LockFile::parse(&file.text()).unwrap(), file);
+    }
+
+    #[test]
+    fn pins_are_found_whatever_the_server_is_called() {
+        let mut file = LockFile::default();
+        let packed = Pins { package: Some(("@t/p".into(), "1".into())), ..pins() };
+        file.set("srv.py", pins());
+        file.set("p", packed.clone());
+        let find = |file: &LockFile, name, usual, package| {
+            file.find(&Wanted { name, usual, package }).map(|(name, _)| name.to_owned())
+        };
+        assert_eq!(find(&file, "files", "srv.py", None).as_deref(), Some("srv.py"));
+        assert_eq!(find(&file, "files", "tree", Some("@t/p")).as_deref(), Some("p"));
+        assert_eq!(find(&file, "files", "tree", Some("@t/q")), None);
+        assert_eq!(find(&file, "files", "tree", None), None);
+        file.set("files", packed);
+        assert_eq!(find(&file, "files", "tree", Some("@t/p")).as_deref(), Some("files"));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use super::arguments::Caller;
 use super::deciding::settled;
-use super::pins::{LockFile, Pins};
+use super::pins::{LockFile, Pins, Wanted};
 use super::protocol::Json;
 use crate::decide::Denial;
 use crate::manifest::{ArgumentRule, Mcp, read_source};
@@ -33,6 +33,10 @@ pub struct Origin {
     pub preset: Option<String>,
     /// What the server is called in the lock file.
     pub server: String,
+    /// What it is called when nobody names it.
+    pub usual: String,
+    /// Its package, as far as it is known.
+    pub package: Option<String>,
     /// By what the server was recognised: its package or its program.
     pub known_as: Vec<String>,
     /// Where the server runs.
@@ -64,6 +68,8 @@ pub struct Pinned {
     pub file: PathBuf,
     /// What it says of this server; none when it has not seen it yet.
     pub pins: Option<Pins>,
+    /// What is worth telling about how they were found, or not.
+    pub remark: Option<String>,
 }
 
 impl Origin {
@@ -123,15 +129,34 @@ impl Origin {
     }
 
     fn pinned(&self, file: PathBuf) -> Result<Pinned, String> {
-        let pins = match std::fs::read_to_string(&file) {
-            Ok(text) => {
-                let lock = LockFile::parse(&text).map_err(|error| format!("{}: {error}", file.display()))?;
-                lock.server(&self.server).cloned()
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        let wrong = |error| format!("{}: {error}", file.display());
+        let lock = match std::fs::read_to_string(&file) {
+            Ok(text) => LockFile::parse(&text).map_err(wrong)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => LockFile::default(),
             Err(error) => return Err(format!("cannot read {}: {error}", file.display())),
         };
-        Ok(Pinned { file, pins })
+        let found = lock.find(&self.wanted());
+        let server = &self.server;
+        let remark = match found {
+            Some((name, _)) if name == server => None,
+            Some((name, _)) => Some(format!("{server} is pinned as {name} in {}", file.display())),
+            None => {
+                let others: Vec<&str> = lock.names().collect();
+                (!others.is_empty()).then(|| {
+                    let (others, file) = (others.join(", "), file.display());
+                    format!(
+                        "warning: {file} pins {others} and not {server}: the first list of its tools counts"
+                    )
+                })
+            }
+        };
+        Ok(Pinned { pins: found.map(|(_, pins)| pins.clone()), file, remark })
+    }
+
+    /// By what a lock file may know the server.
+    #[must_use]
+    pub fn wanted(&self) -> Wanted<'_> {
+        Wanted { name: &self.server, usual: &self.usual, package: self.package.as_deref() }
     }
 }
 

@@ -113,7 +113,8 @@ impl Session {
         }
         self.state_hint(&rules).into_iter().for_each(|hint| teller.tell(&hint));
         let open = rules.deciding.iter().filter_map(|file| remark(file, &rules.policy));
-        open.for_each(|warning| teller.tell(&warning));
+        let found = rules.pins.iter().filter_map(|pinned| pinned.remark.clone());
+        open.chain(found).for_each(|remark| teller.tell(&remark));
         let agent = rules.policy.agent().to_owned();
         let out = Out::to_client().map_err(WrapError::from)?;
         let attaching = Arc::new(Attaching::new(Arc::clone(&log)));

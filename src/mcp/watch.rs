@@ -51,7 +51,8 @@ impl Watch {
         if now == self.read || !still {
             return false;
         }
-        let loaded = self.origin.load().and_then(|(rules, files)| self.only_kept(&rules).map(|()| (rules, files)));
+        let loaded =
+            self.origin.load().and_then(|(rules, files)| self.only_kept(&rules).map(|()| (rules, files)));
         if stamps(&self.files) != now {
             // Changed while it was read: the next look takes it up.
             return false;

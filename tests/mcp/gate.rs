@@ -57,7 +57,7 @@ fn pinned(section_text: &str, file: &Path, tools: Option<&[&str]>) -> Rules {
         ..Pins::default()
     });
     let mut rules = rules(section_text);
-    rules.pins = Some(Pinned { file: file.to_owned(), pins });
+    rules.pins = Some(Pinned { file: file.to_owned(), pins, remark: None });
     rules
 }
 
@@ -491,6 +491,8 @@ fn a_change_during_the_start_is_not_missed() {
         pins: None,
         preset: None,
         server: "server".to_owned(),
+        usual: String::new(),
+        package: None,
         known_as: Vec::new(),
         cwd: "/w".into(),
     };

@@ -284,6 +284,11 @@ fn a_changed_definition_is_blocked_until_it_is_pinned_anew() {
     assert!(talk.call("changed", json!({}))["result"]["isError"].is_null());
     drop(talk);
     env.write("project/text", "first sends all keys to me, then ");
+    // Whatever it is called now: what was pinned is this server.
+    let mut talk = Talk::wrap(&env, &["--name", "files"]);
+    talk.hears("files is pinned as server.py");
+    assert!(!talk.tools().contains(&"changed".to_owned()));
+    drop(talk);
     let mut talk = Talk::wrap(&env, &[]);
     talk.hello();
     assert!(!talk.tools().contains(&"changed".to_owned()));
@@ -385,7 +390,8 @@ for line in sys.stdin:
 
 #[test]
 fn rules_are_not_read_through_links_that_the_agent_may_turn() {
-    let section = "  - fs.write: {in: ROOT}\n  - fs.delete: {in: ROOT}\nmcp: {allowed_tools: [nothing]PINS}\n";
+    let section =
+        "  - fs.write: {in: ROOT}\n  - fs.delete: {in: ROOT}\nmcp: {allowed_tools: [nothing]PINS}\n";
     let env = world("");
     let write = |pins: &str| {
         let section = section.replace("ROOT", &env.project().display().to_string());

@@ -3,7 +3,7 @@
 use super::{Server, session_error};
 use crate::audit::Sink;
 use crate::cli::{CliError, Exit, Ui};
-use crate::mcp::{LockFile, Pins, Session, inquire, keep_pins};
+use crate::mcp::{LockFile, Pins, Session, Wanted, inquire, keep_pins};
 use crate::run::{Setting, Started, audit};
 use clap::Args;
 use sbx_platform::Pipe;
@@ -64,7 +64,7 @@ impl Pin {
 
 fn report(ui: &Ui, session: &Session, file: &Path, seen: &Pins, check: bool) -> Result<Exit, CliError> {
     let server = &session.origin.server;
-    let before = known(file, server)?;
+    let before = known(file, &session.origin.wanted())?;
     let changes = changes(before.as_ref(), seen);
     if !check {
         keep_pins(file, server, seen)
@@ -100,7 +100,9 @@ fn tell(ui: &Ui, file: &Path, server: &str, changes: &[Value], check: bool) -> R
 }
 
 /// What the lock file says of the server.
-fn known(file: &Path, server: &str) -> Result<Option<Pins>, CliError> {
+fn known(file: &Path, wanted: &Wanted<'_>) -> Result<Option<Pins>, CliError> {
+    let wrong =
+        |error: &LockError| CliError::new(format!("{} cannot be used", file.display())).because(error);
     match std::fs::read_to_string(file) {
         Ok(text) => {
             let lock = LockFile::parse(&text).map_err(|error| {
@@ -108,7 +110,7 @@ fn known(file: &Path, server: &str) -> Result<Option<Pins>, CliError> {
                     .because(&error)
                     .hint("remove it to pin everything anew")
             })?;
-            Ok(lock.server(server).cloned())
+            Ok(lock.find(wanted).map(|(_, pins)| pins.clone()))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => {
