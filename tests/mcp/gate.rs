@@ -411,6 +411,20 @@ fn methods_and_tools_are_not_disguised() {
 }
 
 #[test]
+fn nothing_long_is_remembered_for_requests_that_are_never_answered() {
+    let (gate, _) = gate("  allowed_tools: ['*']\n");
+    let ask = |id: &str, name: &str| {
+        let line = json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": name } });
+        code(&gate.from_client(line.to_string().as_bytes()))
+    };
+    assert_eq!(ask(&"x".repeat(1100), "a"), "-32600");
+    assert_eq!(ask("y", &"x".repeat(5000)), "-32602");
+    assert!(ask(&"x".repeat(1000), &"x".repeat(4000)).contains("Instead"));
+    let line = json!({ "jsonrpc": "2.0", "id": "x".repeat(1100), "method": "tools/list" }).to_string();
+    assert_eq!(code(&gate.from_client(line.as_bytes())), "-32600");
+}
+
+#[test]
 fn nothing_is_said_where_nothing_is_meant() {
     let (gate, _) = gate(LIST);
     for line in [

@@ -97,6 +97,11 @@ fn big_messages_pass_and_giant_ones_are_refused() {
     );
     let answer = talk.call("echo", json!({ "a": "x".repeat(17 << 20) }));
     assert_eq!(answer["error"]["code"], -32600);
+    let long = "x".repeat(17 << 20);
+    talk.send(&format!(
+        r#"{{"method":"tools/call","params":{{"name":"{long}"}},"jsonrpc":"2.0","id":"last"}}"#
+    ));
+    assert_eq!(talk.line()["id"], "last");
     assert!(text(&talk.call("echo", json!({}))).contains("tools/call"), "and the stream goes on");
 }
 

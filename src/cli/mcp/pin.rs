@@ -101,8 +101,6 @@ fn tell(ui: &Ui, file: &Path, server: &str, changes: &[Value], check: bool) -> R
 
 /// What the lock file says of the server.
 fn known(file: &Path, wanted: &Wanted<'_>) -> Result<Option<Pins>, CliError> {
-    let wrong =
-        |error: &LockError| CliError::new(format!("{} cannot be used", file.display())).because(error);
     match std::fs::read_to_string(file) {
         Ok(text) => {
             let lock = LockFile::parse(&text).map_err(|error| {

@@ -200,7 +200,10 @@ pub fn guess_id(head: &[u8], tail: &[u8]) -> Option<String> {
     let from_tail = || {
         let tail = String::from_utf8_lossy(tail);
         let at = tail.rfind("\"id\":")?;
-        raw(&format!("{{{}", &tail[at..]), "id").and_then(Id::read).map(|id| id.spelled().to_owned())
+        let rest = format!("{{{}", tail[at..].trim_end());
+        // Where more than one map ends behind it, it is another's, deeper inside.
+        Json::read(&rest).ok()?;
+        raw(&rest, "id").and_then(Id::read).map(|id| id.spelled().to_owned())
     };
     from_head().or_else(from_tail)
 }
@@ -289,5 +292,7 @@ mod tests {
             "\"k\""
         );
         assert_eq!(guess_id(b"{\"x\":", b"}"), None);
+        // Another's, deeper inside.
+        assert_eq!(guess_id(b"{\"params\":{\"x\":\"aa", b"aa\",\"id\":7}}"), None);
     }
 }
