@@ -4,6 +4,7 @@
 
 use super::finding::{Finding, Level};
 use super::tools::is_there;
+use crate::mcp::install::is_sbx;
 use crate::run::Setting;
 use crate::text::option_value;
 use std::fs;
@@ -62,7 +63,7 @@ pub fn clients(setting: &Setting, registered: &[Registered]) -> Vec<Finding> {
 }
 
 fn judge(setting: &Setting, entry: &Registered) -> Vec<Finding> {
-    let own = Path::new(&entry.program).file_name().is_some_and(|name| name == "sbx");
+    let own = is_sbx(&entry.program, &entry.words);
     let wraps = own && entry.words.starts_with(&["mcp".to_owned(), "wrap".to_owned()]);
     let mut found = Vec::new();
     match &entry.what {
