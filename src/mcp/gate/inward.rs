@@ -5,10 +5,10 @@ use crate::audit::{Brief, Field};
 use crate::capability::{is_cut_by_some, likened};
 use crate::decide::{Denial, DenialCode};
 use crate::mcp::call::{Call, action, spelled};
-use crate::mcp::flight::{Asked, FlightError};
+use crate::mcp::flight::{Asked, FlightError, Page};
 use crate::mcp::protocol::{
-    Era, Fault, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, Kind, Message, error_line, guess_id,
-    raw, result_line,
+    Era, Fault, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, Json, Kind, Message, error_line,
+    guess_id, raw, result_line,
 };
 use crate::mcp::results::{denial_result, policy_result};
 use crate::mcp::rules::Rules;
@@ -102,10 +102,17 @@ impl Gate {
             LIST => {
                 let cursor =
                     params.and_then(|params| raw(params, "cursor")).filter(|cursor| *cursor != "null");
-                Asked::Tools { first: cursor.is_none() }
+                Asked::Tools(cursor.map_or(Page::First, |cursor| {
+                    let cursor = Json::read(cursor).ok();
+                    Page::after(cursor.as_ref().and_then(Json::text).unwrap_or_default())
+                }))
             }
             "initialize" | "server/discover" => Asked::Introduction,
-            "subscriptions/listen" => Asked::Subscription { acknowledged: false },
+            "subscriptions/listen" => {
+                let wanted = params.and_then(|params| raw(params, "notifications"));
+                let tools = wanted.and_then(|wanted| raw(wanted, "toolsListChanged")) == Some("true");
+                Asked::Subscription { tools, acknowledged: false }
+            }
             _ => Asked::Other,
         };
         Ok(self.begin(id, kind).err().unwrap_or(Passage::AsIs))
@@ -199,7 +206,11 @@ impl Gate {
         if !list.allows(call.tool, action) {
             return Err(Box::new(list.denial(agent, call.tool, action)));
         }
-        locked(&self.seen).check(rules, call.tool)?;
+        {
+            let mut seen = locked(&self.seen);
+            seen.check(rules, call.tool)?;
+            seen.unfinished(rules).into_iter().for_each(|warning| self.teller.tell(&warning));
+        }
         if let Some(arguments) = call.arguments {
             rules.judge_arguments(call.tool, arguments)?;
         }

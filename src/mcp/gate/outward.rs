@@ -1,7 +1,7 @@
 //! From the server to the client: answers to what was asked, and nothing else.
 
 use super::{Ended, Gate, Passage, is_blank, locked, one_line};
-use crate::mcp::flight::Asked;
+use crate::mcp::flight::{Asked, Page};
 use crate::mcp::listing;
 use crate::mcp::pins::{Pins, keep};
 use crate::mcp::protocol::{
@@ -61,7 +61,7 @@ impl Gate {
         let id = params.and_then(|params| raw(params, "_meta")).and_then(|meta| raw(meta, SUBSCRIPTION_ID));
         let mut flight = locked(&self.flight);
         let request = id.and_then(Id::read).and_then(|id| flight.get(id));
-        if let Some(Asked::Subscription { acknowledged }) = request.map(|request| &mut request.kind) {
+        if let Some(Asked::Subscription { acknowledged, .. }) = request.map(|request| &mut request.kind) {
             *acknowledged = true;
         }
     }
@@ -79,9 +79,9 @@ impl Gate {
         let id = Id::read(&request.id).unwrap_or(id);
         match request.kind {
             Asked::Other | Asked::Subscription { .. } => Passage::AsIs,
-            Asked::Tools { first } => match result {
+            Asked::Tools(asked) => match result {
                 None => Passage::AsIs,
-                Some(_) => self.listing(message, id, first),
+                Some(_) => self.listing(message, id, asked),
             },
             Asked::Introduction => match result {
                 Some(result) => self.introduction(message, id, result),
@@ -102,11 +102,11 @@ impl Gate {
         }
     }
 
-    fn listing(&self, message: &Message<'_>, id: Id<'_>, first: bool) -> Passage {
+    fn listing(&self, message: &Message<'_>, id: Id<'_>, asked: Page) -> Passage {
         let rules = self.rules();
         let shown = message.tree().map(|tree| {
             let mut seen = locked(&self.seen);
-            listing::filtered(&tree, &rules, &mut seen, first)
+            listing::filtered(&tree, &rules, &mut seen, asked)
         });
         match shown {
             Ok(Some(listing)) => {
