@@ -121,7 +121,7 @@ pub(super) fn filtered(message: &Json<'_>, rules: &Rules, seen: &mut Seen, asked
     let tools = message.get("result")?.get("tools")?.items()?;
     let next = message.get("result")?.get("nextCursor").and_then(Json::text);
     let first = asked == Page::First;
-    // Whoever begins in the middle does not come to the end of the list, but of its end.
+    // Whoever began in the middle has not seen all of the list at its end.
     let last = seen.goes_on(asked, next) && next.is_none();
     let mut remarks = Vec::new();
     let mut shown = Vec::new();

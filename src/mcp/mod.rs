@@ -31,7 +31,7 @@ pub(crate) use arguments::Caller;
 pub use aside::Aside;
 pub(crate) use call::action;
 pub use gate::{Gate, Passage, Teller};
-pub use inquiry::{InquiryError, inquire};
+pub use inquiry::{Eras, InquiryError, inquire};
 pub use pins::{LockError, LockFile, Pins, Wanted, keep as keep_pins, pinned_part};
 pub use resolve::{ResolveError, Resolved, World, recognise, resolve};
 pub use results::denial_result;

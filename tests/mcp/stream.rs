@@ -334,6 +334,20 @@ fn what_is_seen_first_is_pinned_when_nothing_was() {
 }
 
 #[test]
+fn servers_of_the_old_era_are_pinned_that_pass_over_a_question_or_end_over_it() {
+    let env = world("");
+    for (name, odd) in [("silent.py", "continue"), ("fragile.py", "sys.exit(1)")] {
+        let loop_ = "if i is None: continue\n";
+        let odd = format!("{loop_}    if method != 'initialize' and not hello: {odd}\n    hello = True\n");
+        let server =
+            crate::server::SERVER.replacen(loop_, &odd, 1).replacen("for line", "hello = False\nfor line", 1);
+        env.write(format!("project/{name}"), server);
+        let shown = env.sbx(&["mcp", "pin", "--agent", "tester", "--", "python3", name]);
+        assert!(shown.contains("new      changed") && shown.contains("[exit 0]"), "{name}: {shown}");
+    }
+}
+
+#[test]
 fn what_a_client_asked_before_it_left_is_still_answered() {
     let env = world(ECHO);
     let mut talk = Talk::wrap(&env, &[]);
