@@ -198,7 +198,7 @@ impl Inquiry {
             };
             let answer = message.tree().map_err(|_| InquiryError::NoList)?;
             return match (answer.get("result"), answer.get("error")) {
-                (Some(result), _) => Ok((method, result.to_value())),
+                (Some(result), _) => Ok((method, result.to_exact_value())),
                 (None, error) => {
                     let error = error.map(Json::to_value).unwrap_or_default();
                     let error = error["message"].as_str().unwrap_or("?").to_owned();

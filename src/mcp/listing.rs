@@ -131,7 +131,7 @@ pub(super) fn filtered(message: &Json<'_>, rules: &Rules, seen: &mut Seen, asked
     for tool in tools {
         let Some(name) = tool.get("name").and_then(Json::text) else { continue };
         if let Some(pinned) = &rules.pins {
-            let definition = pinned_part(&tool.to_value());
+            let definition = pinned_part(&tool.to_exact_value());
             let at_first = pinned.pins.is_none() && !seen.whole;
             let kept = at_first.then(|| definition.clone());
             // What there is no room for was not seen, and cannot be called.
@@ -203,13 +203,4 @@ pub(super) fn get_policy() -> Value {
         "inputSchema": { "type": "object", "properties": {}, "additionalProperties": false },
         "annotations": { "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false },
     })
-}
-
-/// A map's text without one of its members.
-pub(super) fn without(map: &str, key: &str) -> Option<String> {
-    let tree = Json::read(map).ok()?;
-    let kept = tree.members()?.iter().filter(|(name, _)| name != key).cloned().collect();
-    let mut out = String::new();
-    Json::Map(kept).write(&mut out);
-    Some(out)
 }
