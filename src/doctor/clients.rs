@@ -4,7 +4,6 @@
 
 use super::finding::{Finding, Level};
 use super::tools::is_there;
-use crate::mcp::install::is_sbx;
 use crate::run::Setting;
 use crate::text::option_value;
 use std::fs;
@@ -24,6 +23,8 @@ pub struct Registered {
     pub program: String,
     /// Its arguments.
     pub words: Vec<String>,
+    /// Whether it is sbx, whatever its file is called.
+    pub is_sbx: bool,
 }
 
 /// What a client starts something for.
@@ -63,7 +64,7 @@ pub fn clients(setting: &Setting, registered: &[Registered]) -> Vec<Finding> {
 }
 
 fn judge(setting: &Setting, entry: &Registered) -> Vec<Finding> {
-    let own = is_sbx(&entry.program, &entry.words);
+    let own = entry.is_sbx;
     let wraps = own && entry.words.starts_with(&["mcp".to_owned(), "wrap".to_owned()]);
     let mut found = Vec::new();
     match &entry.what {
@@ -207,6 +208,7 @@ mod tests {
             what: What::Server { name: "fs".into(), whose: Whose::User },
             program: "sbx".into(),
             words: words.iter().map(|word| (*word).to_owned()).collect(),
+            is_sbx: true,
         };
         for words in
             [&["--agent", "old", "--pins=p"][..], &["--agent=old", "--pins", "p"], &["-aold", "--pins=p"]]

@@ -99,7 +99,7 @@ fn cache(world: &World) -> PathBuf {
 /// What npm's settings say of a key; what is said last holds.
 fn setting<'s>(settings: &'s str, wanted: &str) -> Option<&'s str> {
     let pairs = settings.lines().filter_map(|line| line.split_once('='));
-    let (_, value) = pairs.filter(|(key, _)| key.trim() == wanted).last()?;
+    let (_, value) = pairs.rev().find(|(key, _)| key.trim() == wanted)?;
     let value = value.trim();
     let quoted = ['"', '\''].iter().find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote));
     Some(quoted.unwrap_or(value))
