@@ -61,7 +61,7 @@ impl Host {
     /// # Errors
     /// When it could be read in more than one way, or not at all.
     pub fn parse(text: &str) -> Result<Self, HostError> {
-        let text = text.rsplit_once('@').map_or(text, |(_, host)| host);
+        let text = without_user(text)?;
         if text.is_empty() {
             return Err(HostError::Empty);
         }
@@ -102,6 +102,14 @@ impl fmt::Display for Host {
             Self::Ip(IpAddr::V6(address)) => write!(f, "[{address}]"),
         }
     }
+}
+
+/// What stands behind a user and a password. Who is named there must not hold anything by which another reader would
+/// find the host to be over already, or not to have begun.
+fn without_user(text: &str) -> Result<&str, HostError> {
+    let Some((user, host)) = text.rsplit_once('@') else { return Ok(text) };
+    let odd = |c: &char| !c.is_ascii_graphic() || "/\\?#@[]<>^|\"`{}".contains(*c);
+    user.chars().find(odd).map_or(Ok(host), |c| Err(HostError::Character(c)))
 }
 
 fn refuse_odd_characters(text: &str) -> Result<(), HostError> {
@@ -202,7 +210,7 @@ impl Target {
     /// # Errors
     /// When host or port cannot be read in exactly one way.
     pub fn parse(text: &str) -> Result<Self, HostError> {
-        let text = text.rsplit_once('@').map_or(text, |(_, host)| host);
+        let text = without_user(text)?;
         let (host, port) = split_port(text)?;
         Ok(Self { host: Host::parse(host)?, port })
     }
@@ -422,6 +430,24 @@ mod tests {
             "fe80::1%eth0",
         ] {
             assert!(Host::parse(odd).is_err(), "{odd:?}");
+            assert!(Target::parse(odd).is_err(), "{odd:?}");
+        }
+        for user in [
+            "evil.com/",
+            "evil.com?",
+            "evil.com#",
+            "evil.com\\",
+            "//evil.com",
+            "a@evil.com",
+            "a b",
+            "a\t",
+            "\u{ff0f}",
+        ] {
+            for host in ["good.com", "good.com:443"] {
+                let odd = format!("{user}@{host}");
+                assert!(Target::parse(&odd).is_err(), "{odd:?}");
+                assert!(Host::parse(&odd).is_err(), "{odd:?}");
+            }
         }
     }
 

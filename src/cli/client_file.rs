@@ -4,7 +4,7 @@
 //! for [`mcp::install`](crate::mcp::install) and [`hook::install`](crate::hook::install) to say.
 
 use super::{CliError, Ui};
-use crate::manifest::{Facts, create_file, read_bounded, rewrite_bounded};
+use crate::manifest::{Facts, create_file, create_with, read_bounded, rewrite_bounded};
 use crate::mcp::install::{Installed, Outcome};
 use clap::Args;
 use sbx_platform::path::within;
@@ -160,12 +160,13 @@ fn backup(file: &Path, text: &str) -> std::io::Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let real = std::fs::canonicalize(file)?;
     let name = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let mode = std::fs::metadata(&real)?.permissions().mode() & 0o777;
     for number in 0..BACKUPS {
         let end = if number == 0 { String::new() } else { format!("-{number}") };
         let copy = real.with_file_name(format!("{name}.sbx-backup{end}"));
-        match create_file(&copy, text) {
+        // Nobody reads what the file does not show, not for a moment either.
+        match create_with(&copy, text, mode) {
             Ok(()) => {
-                let mode = std::fs::metadata(&real)?.permissions().mode() & 0o777;
                 std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(mode))?;
                 return Ok(copy);
             }

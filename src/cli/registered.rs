@@ -65,5 +65,6 @@ fn registered(client: &'static str, file: &Path, what: What, entry: &Value) -> O
             (entry["command"].as_str()?.to_owned(), words)
         }
     };
-    Some(Registered { client, file: file.to_path_buf(), what, program, words })
+    let is_sbx = servers::is_sbx(&program, &words);
+    Some(Registered { client, file: file.to_path_buf(), what, program, words, is_sbx })
 }

@@ -42,6 +42,8 @@ fn own_files<'a>(policy: &Policy, target: &'a Path) -> Option<Protection<'a>> {
         Some(never("sbx's configuration, tools and agents"))
     } else if policy.record().is_some_and(|record| is(target, record)) {
         Some(never("the agent's own record"))
+    } else if policy.lock_file().is_some_and(|lock| is(target, lock)) {
+        Some(never("the lock file of its MCP servers"))
     } else if policy.listed_programs().iter().any(|listed| is(target, listed)) {
         Some(never("a program that the record lists: to change it would be to run another"))
     } else {

@@ -23,6 +23,8 @@ pub struct Registered {
     pub program: String,
     /// Its arguments.
     pub words: Vec<String>,
+    /// Whether it is sbx, whatever its file is called.
+    pub is_sbx: bool,
 }
 
 /// What a client starts something for.
@@ -62,7 +64,7 @@ pub fn clients(setting: &Setting, registered: &[Registered]) -> Vec<Finding> {
 }
 
 fn judge(setting: &Setting, entry: &Registered) -> Vec<Finding> {
-    let own = Path::new(&entry.program).file_name().is_some_and(|name| name == "sbx");
+    let own = entry.is_sbx;
     let wraps = own && entry.words.starts_with(&["mcp".to_owned(), "wrap".to_owned()]);
     let mut found = Vec::new();
     match &entry.what {
@@ -206,6 +208,7 @@ mod tests {
             what: What::Server { name: "fs".into(), whose: Whose::User },
             program: "sbx".into(),
             words: words.iter().map(|word| (*word).to_owned()).collect(),
+            is_sbx: true,
         };
         for words in
             [&["--agent", "old", "--pins=p"][..], &["--agent=old", "--pins", "p"], &["-aold", "--pins=p"]]

@@ -52,7 +52,7 @@ pub(crate) use record::{MAX_AGENT_ID, is_agent_id};
 pub(crate) use render::{entry as render_entry, record as render_record};
 pub(crate) use risk::RISK_KEYS;
 pub(crate) use sections::duration;
-pub(crate) use write::{create as create_file, rewrite_bounded};
+pub(crate) use write::{create as create_file, create_with, rewrite_bounded};
 pub(crate) use yaml::parse as parse_yaml;
 
 /// The keys of `limits`.

@@ -77,10 +77,18 @@ pub(crate) fn rewrite_bounded<E>(
 /// # Errors
 /// When it exists or cannot be written.
 pub(crate) fn create(path: &Path, text: &str) -> io::Result<()> {
+    create_with(path, text, 0o666)
+}
+
+/// The same with no more permissions than these at any moment.
+///
+/// # Errors
+/// When it exists or cannot be written.
+pub(crate) fn create_with(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir)?;
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
 }
@@ -116,5 +124,19 @@ impl Staged {
 impl Drop for Staged {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_made_with_no_more_permissions_than_asked_for() {
+        let path = std::env::temp_dir().join(format!("sbx-create-{}", std::process::id()));
+        create_with(&path, "text", 0o600).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(create(&path, "other").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        fs::remove_file(path).unwrap();
     }
 }

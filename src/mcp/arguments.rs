@@ -5,7 +5,7 @@
 //! Invariant: an argument that is ruled and cannot be understood is a denial, never a pass.
 
 use super::protocol::{Json, lookalike};
-use crate::capability::{Capability, Family, Target};
+use crate::capability::{Capability, Family, HostError, Target};
 use crate::decide::{Decision, Denial, DenialCode, Permit, Request, decide};
 use crate::manifest::{ArgumentRule, Step};
 use crate::policy::Policy;
@@ -120,7 +120,7 @@ impl<'c> Caller<'c> {
             }
             (Family::Net, Json::Text(text)) => Request::target(
                 capability,
-                if text.contains("://") { Target::from_url(text) } else { Target::parse(text) },
+                if text.contains("://") { Target::from_url(text) } else { bare_target(text)? },
             ),
             (Family::Proc, Json::Text(text)) if capability == Capability::ProcEval => {
                 Request::eval(text.as_ref()).map_err(|error| error.to_string())?.in_dir(self.cwd)
@@ -140,12 +140,21 @@ impl<'c> Caller<'c> {
 
     /// Where a path leads that a server is given.
     fn path(&self, text: &str) -> Result<PathBuf, String> {
-        if is_read_differently(text) && std::fs::symlink_metadata(self.cwd.join(text)).is_err() {
-            return Err("some read it as another path than it says".to_owned());
+        if is_read_differently(text) {
+            return Err(
+                "some read it as another path than it says; with `./` before it, it is one of this directory"
+                    .into(),
+            );
         }
         let text = match text.get(..5) {
             Some(scheme) if scheme.eq_ignore_ascii_case("file:") => {
                 let rest = &text[5..];
+                if rest.contains(['?', '#', '\\']) {
+                    return Err(
+                        "some end a file's URL at `?` or `#`, or take `\\` for `/`; write %3F, %23, %5C"
+                            .into(),
+                    );
+                }
                 let rest = rest.strip_prefix("//localhost").or(rest.strip_prefix("//")).unwrap_or(rest);
                 percent_decoded(rest).filter(|path| path.starts_with('/')).ok_or("it is not a local file")?
             }
@@ -160,15 +169,32 @@ impl<'c> Caller<'c> {
     }
 }
 
+/// Schemes that browsers and servers know without slashes behind them.
+const SLASHLESS: [&str; 6] = ["http", "https", "ws", "wss", "ftp", "file"];
+
+/// A host without a scheme, perhaps with a port. What some reader would take for a URL is none.
+fn bare_target(text: &str) -> Result<Result<Target, HostError>, String> {
+    let Some((scheme, rest)) = text.split_once(':') else { return Ok(Target::parse(text)) };
+    let is_port = !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+    let known = SLASHLESS.iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    if is_scheme(scheme) && (known || !is_port) {
+        return Err("some read it as a URL, which has `://`".to_owned());
+    }
+    Ok(Target::parse(text))
+}
+
+/// Whether a text can be a URL's scheme.
+fn is_scheme(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-'))
+}
+
 /// Whether some trim, expand or decode such a path before they open it, and others do not.
 fn is_read_differently(text: &str) -> bool {
     let odd = |c: char| c.is_whitespace() || c.is_control();
     let home = text.strip_prefix('~').is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
-    let scheme = text.split_once(':').map(|(scheme, _)| scheme).filter(|scheme| {
-        scheme.len() > 1
-            && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-            && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '.' | '-'))
-    });
+    let scheme =
+        text.split_once(':').map(|(scheme, _)| scheme).filter(|scheme| scheme.len() > 1 && is_scheme(scheme));
     text.starts_with(odd)
         || text.ends_with(odd)
         || text.contains(char::is_control)
@@ -229,6 +255,11 @@ mod tests {
             (r#"{"p":"file:///w/%2e%2e/etc"}"#, "scope_violation"),
             (r#"{"p":"~/x"}"#, "scope_violation"),
             (r#"{"p":"file://host/w/a"}"#, "invalid_params"),
+            (r#"{"p":"file:///w/a%3Fb%23c"}"#, "fine"),
+            (r#"{"p":"file:///etc/passwd#/../../w/x"}"#, "invalid_params"),
+            (r#"{"p":"file:/etc/passwd?/../../w/x"}"#, "invalid_params"),
+            (r#"{"p":"file:/w\\..\\..\\etc"}"#, "invalid_params"),
+            (r#"{"p":"file://localhost/etc/passwd?/../../w/x"}"#, "invalid_params"),
             (r#"{"p":["/w/a"]}"#, "invalid_params"),
             (r#"{"p":7}"#, "invalid_params"),
             (r#"{"p":"/w/a\u0000"}"#, "invalid_params"),
@@ -236,6 +267,20 @@ mod tests {
         ] {
             assert_eq!(judged("p", "fs.read", arguments), answer, "{arguments}");
         }
+    }
+
+    #[test]
+    fn an_odd_path_is_odd_whether_or_not_there_is_such_a_file() {
+        let dir = std::env::temp_dir().join(format!("sbx-odd-{}", std::process::id()));
+        let policy =
+            Policy::from_specs("me", &[Spec::parse("fs.read{in=/}").unwrap()], &Facts::new("/home/u"));
+        let (policy, odd) = (policy.unwrap(), ["~root/.ssh/id", " /etc/passwd", "$HOME/x", "%2fetc"]);
+        let caller = Caller { policy: &policy, tool: "t", cwd: &dir };
+        for text in odd {
+            std::fs::create_dir_all(dir.join(text)).unwrap();
+            assert!(caller.path(text).is_err(), "{text}");
+        }
+        std::fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]
@@ -251,6 +296,26 @@ mod tests {
         assert_eq!(judged("u", "net.get", r#"{"u":"https://a.example/x"}"#), "fine");
         assert_eq!(judged("u", "net.get", r#"{"u":"https://a.example@b.example/"}"#), "scope_violation");
         assert_eq!(judged("u", "net.get", r#"{"u":"http://0x7f000001/"}"#), "scope_violation");
+        for text in ["a.example", "a.example:443", "user@a.example"] {
+            assert_eq!(judged("u", "net.get", &json!({ "u": text }).to_string()), "fine", "{text}");
+        }
+        for text in [
+            "https:evil.com?@a.example",
+            "https:/evil.com/@a.example",
+            "https:evil.com#@a.example",
+            "https:evil.com@a.example",
+            "https:\\\\evil.com?@a.example",
+            "https:443",
+            "//evil.com?@a.example",
+            "//a.example",
+            "evil.com/@a.example",
+            "evil.com:443?@a.example",
+            "evil.com:443@a.example",
+            "mailto:a@a.example",
+        ] {
+            let answer = judged("u", "net.get", &json!({ "u": text }).to_string());
+            assert!(["invalid_params", "scope_violation"].contains(&answer.as_str()), "{text}: {answer}");
+        }
         assert_eq!(judged("c", "proc.exec", r#"{"c":["git","log"]}"#), "fine");
         assert_eq!(judged("c", "proc.exec", r#"{"c":"rm"}"#), "scope_violation");
         assert_eq!(judged("c", "proc.eval", r#"{"c":"git log"}"#), "capability_absent");

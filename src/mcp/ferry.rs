@@ -219,8 +219,10 @@ impl<'a> Ferry<'a> {
         let most = self.client.most();
         let passage = match self.client.take_line() {
             Some(Line::Whole(line)) => self.gate.from_client(line),
-            Some(Line::TooLong { head, .. }) => self.gate.refuse_from_client(&Fault::TooLong(most), head),
-            Some(Line::Unfinished(rest)) => self.gate.refuse_from_client(&Fault::Unfinished, rest),
+            Some(Line::TooLong { head, tail }) => {
+                self.gate.refuse_from_client(&Fault::TooLong(most), head, tail)
+            }
+            Some(Line::Unfinished(rest)) => self.gate.refuse_from_client(&Fault::Unfinished, rest, &[]),
             None => return false,
         };
         self.left = None;

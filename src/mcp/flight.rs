@@ -7,6 +7,7 @@
 use super::protocol::Id;
 use serde_json::Value;
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
 /// More requests at a time than any client makes.
@@ -36,11 +37,8 @@ pub(super) struct Underway {
 /// What was asked.
 #[derive(Debug)]
 pub(super) enum Asked {
-    /// A page of tools; whether it is the first.
-    Tools {
-        /// Whether no cursor was given.
-        first: bool,
-    },
+    /// A page of tools.
+    Tools(Page),
     /// A call, and what was refused while it was under way.
     Call {
         /// The tool's name.
@@ -52,11 +50,31 @@ pub(super) enum Asked {
     Introduction,
     /// Being told of changes; whether the server has agreed.
     Subscription {
+        /// Whether changes of the list of tools are among them.
+        tools: bool,
         /// Whether it was acknowledged.
         acknowledged: bool,
     },
     /// Something that is nobody's business.
     Other,
+}
+
+/// Which page of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Page {
+    /// No cursor was given.
+    First,
+    /// What follows this cursor; long ones are not worth remembering.
+    After(u64),
+}
+
+impl Page {
+    /// The page that follows a cursor.
+    pub(super) fn after(cursor: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        cursor.hash(&mut hasher);
+        Self::After(hasher.finish())
+    }
 }
 
 /// Why a request cannot be taken.
@@ -111,9 +129,12 @@ impl Flight {
         left
     }
 
-    /// Identifiers of acknowledged subscriptions.
+    /// Identifiers of acknowledged subscriptions to changes of the list of tools.
     pub(super) fn subscriptions(&self) -> Vec<String> {
-        let told = |request: &&Underway| matches!(request.kind, Asked::Subscription { acknowledged: true });
+        let told = |request: &&Underway| {
+            let wanted = matches!(request.kind, Asked::Subscription { tools: true, acknowledged: true });
+            wanted && !request.cancelled
+        };
         self.requests.values().filter(told).map(|request| request.id.clone()).collect()
     }
 

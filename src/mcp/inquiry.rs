@@ -5,19 +5,24 @@
 
 use super::definitions::MOST_BYTES;
 use super::pins::{Pins, pinned_part};
-use super::protocol::{Id, Json, Kind, Line, LineReader, Message, VERSION_KEY, line_of};
+use super::protocol::{Json, Kind, Line, LineReader, Message, VERSION_KEY, line_of};
 use super::wrap::write_until;
 use sbx_platform::ready::never_wait;
 use serde_json::{Value, json};
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::fd::AsFd;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 
 /// How long a server may take for one answer; packages are slow to start.
 const WAIT: Duration = Duration::from_secs(60);
 /// Pages of tools at most.
 const PAGES: usize = 1000;
+/// How long a server may take for its answer to a question that servers of the old era may not know, until it is asked
+/// in their way too.
+const PROBE: Duration = Duration::from_secs(5);
+const DISCOVER: &str = "server/discover";
 const MODERN: &str = "2026-07-28";
 const LEGACY: &str = "2025-11-25";
 
@@ -25,9 +30,12 @@ const LEGACY: &str = "2025-11-25";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InquiryError {
-    /// It took too long or went away.
+    /// It took too long.
     #[error("the server did not answer {0}")]
     Silent(&'static str),
+    /// It went away.
+    #[error("the server ended in place of answering {0}")]
+    Gone(&'static str),
     /// It answered with an error.
     #[error("the server answered {method} with an error: {error}")]
     Refused {
@@ -49,14 +57,31 @@ struct Inquiry {
     modern: bool,
 }
 
+/// In which eras a server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eras {
+    /// In the new one, and in the old one when it does not answer.
+    Both,
+    /// In the old one only: the question of the new one ended it.
+    Legacy,
+}
+
+impl InquiryError {
+    /// Whether the server went away over the question of the new era, so that it may answer that of the old one.
+    #[must_use]
+    pub fn is_of_new_era(&self) -> bool {
+        matches!(self, Self::Gone(method) if *method == DISCOVER)
+    }
+}
+
 /// What a server tells of itself and of its tools.
 ///
 /// # Errors
 /// When it does not answer as the protocol has it.
-pub fn inquire(to: File, from: File, most: usize) -> Result<Pins, InquiryError> {
+pub fn inquire(to: File, from: File, most: usize, eras: Eras) -> Result<Pins, InquiryError> {
     // The next line is read when the last one was looked at: whoever says more waits.
     let (tell, lines) = sync_channel(0);
-    never_wait(to.as_fd()).map_err(|_| InquiryError::Silent("server/discover"))?;
+    never_wait(to.as_fd()).map_err(|_| InquiryError::Silent(DISCOVER))?;
     std::thread::spawn(move || {
         let mut reader = LineReader::new(from, most);
         while let Ok(Some(Line::Whole(line))) = reader.next_line() {
@@ -66,7 +91,10 @@ pub fn inquire(to: File, from: File, most: usize) -> Result<Pins, InquiryError> 
         }
     });
     let mut inquiry = Inquiry { to, lines, next: 0, modern: true };
-    let introduction = inquiry.introduce()?;
+    let introduction = inquiry.introduce(eras).map_err(|error| match error {
+        InquiryError::Gone(_) if eras == Eras::Both => InquiryError::Gone(DISCOVER),
+        error => error,
+    })?;
     let mut pins =
         Pins { instructions: introduction["instructions"].as_str().map(str::to_owned), ..Pins::default() };
     let mut cursor: Option<String> = None;
@@ -92,26 +120,49 @@ pub fn inquire(to: File, from: File, most: usize) -> Result<Pins, InquiryError> 
 }
 
 impl Inquiry {
-    /// The handshake of the new era, or of the old one when the server does not know the new.
-    fn introduce(&mut self) -> Result<Value, InquiryError> {
-        match self.ask("server/discover", json!({})) {
-            Ok(result) => return Ok(result),
-            Err(InquiryError::Refused { .. }) => self.modern = false,
-            Err(error) => return Err(error),
+    /// The handshake of the new era, or of the old one when the server does not know the new. One that is slow may know
+    /// either, and is heard out about both.
+    fn introduce(&mut self, eras: Eras) -> Result<Value, InquiryError> {
+        let mut asked = Vec::new();
+        if eras == Eras::Both {
+            asked.push((self.question(DISCOVER, json!({}))?, DISCOVER));
+            match self.answer(&asked, PROBE) {
+                Ok((_, result)) => return Ok(result),
+                Err(InquiryError::Refused { .. }) => asked.clear(),
+                Err(InquiryError::Silent(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
+        self.modern = false;
         let about = json!({ "name": "sbx", "version": env!("CARGO_PKG_VERSION") });
         let params = json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": about });
-        let result = self.ask("initialize", params)?;
-        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }), "initialize")?;
+        asked.push((self.question("initialize", params)?, "initialize"));
+        let (to, result) = match self.answer(&asked, WAIT) {
+            Err(InquiryError::Refused { method: DISCOVER, .. }) => self.answer(&asked[1..], WAIT)?,
+            answered => answered?,
+        };
+        self.modern = to == DISCOVER;
+        if !self.modern {
+            self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }), "initialize")?;
+        }
         Ok(result)
     }
 
     fn send(&mut self, message: &Value, method: &'static str) -> Result<(), InquiryError> {
         let sent = write_until(self.to.as_fd(), Instant::now() + WAIT, line_of(message).as_bytes());
-        sent.map_err(|_| InquiryError::Silent(method))
+        sent.map_err(|error| match error.kind() {
+            ErrorKind::TimedOut => InquiryError::Silent(method),
+            _ => InquiryError::Gone(method),
+        })
     }
 
-    fn ask(&mut self, method: &'static str, mut params: Value) -> Result<Value, InquiryError> {
+    fn ask(&mut self, method: &'static str, params: Value) -> Result<Value, InquiryError> {
+        let asked = self.question(method, params)?;
+        self.answer(&[(asked, method)], WAIT).map(|(_, result)| result)
+    }
+
+    /// Asks, and says under which identifier.
+    fn question(&mut self, method: &'static str, mut params: Value) -> Result<u64, InquiryError> {
         self.next += 1;
         if self.modern {
             params["_meta"] = json!({
@@ -120,26 +171,38 @@ impl Inquiry {
                 "io.modelcontextprotocol/clientInfo": { "name": "sbx", "version": env!("CARGO_PKG_VERSION") },
             });
         }
-        let asked = self.next.to_string();
         self.send(&json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params }), method)?;
-        let until = Instant::now() + WAIT;
+        Ok(self.next)
+    }
+
+    /// The first answer to one of these questions, and to which.
+    fn answer(
+        &self,
+        asked: &[(u64, &'static str)],
+        patience: Duration,
+    ) -> Result<(&'static str, Value), InquiryError> {
+        let last = asked.last().map_or(DISCOVER, |(_, method)| *method);
+        let until = Instant::now() + patience;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let line = self.lines.recv_timeout(left).map_err(|_| InquiryError::Silent(method))?;
+            let line = self.lines.recv_timeout(left).map_err(|error| match error {
+                RecvTimeoutError::Timeout => InquiryError::Silent(last),
+                RecvTimeoutError::Disconnected => {
+                    InquiryError::Gone(asked.first().map_or(last, |(_, first)| *first))
+                }
+            })?;
             let Ok(message) = Message::read(&line) else { continue };
             let Kind::Answer { id: Some(id), .. } = &message.kind else { continue };
-            if Id::read(&asked).map(Id::key) != Some(id.key()) {
+            let Some((_, method)) = asked.iter().find(|(number, _)| id.key() == number.to_string()) else {
                 continue;
-            }
+            };
             let answer = message.tree().map_err(|_| InquiryError::NoList)?;
             return match (answer.get("result"), answer.get("error")) {
-                (Some(result), _) => Ok(result.to_value()),
+                (Some(result), _) => Ok((method, result.to_exact_value())),
                 (None, error) => {
                     let error = error.map(Json::to_value).unwrap_or_default();
-                    Err(InquiryError::Refused {
-                        method,
-                        error: error["message"].as_str().unwrap_or("?").to_owned(),
-                    })
+                    let error = error["message"].as_str().unwrap_or("?").to_owned();
+                    Err(InquiryError::Refused { method, error })
                 }
             };
         }

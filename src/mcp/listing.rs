@@ -3,6 +3,7 @@
 //! Invariant: a tool that may not be called, or is not as it was pinned, is on no page.
 
 use super::definitions::{Definitions, MOST, MOST_BYTES};
+use super::flight::Page;
 use super::pins::{Pins, pinned_part};
 use super::protocol::{Json, line_of};
 use super::rules::{Pinned, Rules};
@@ -27,6 +28,10 @@ pub(super) struct Seen {
     first_bytes: usize,
     /// Whether the first list was seen to its end, so that nothing more is taken at first sight.
     whole: bool,
+    /// The page with which the list that was begun without a cursor goes on.
+    next: Option<Page>,
+    /// Whether it was said that the first list was not seen to its end.
+    warned: bool,
 }
 
 /// A page as the client sees it.
@@ -64,6 +69,26 @@ impl Seen {
         told.is_none() || told == self.pins(pinned).instructions
     }
 
+    /// What to say once when tools are called of which nothing can be pinned, because nobody reads the list to its end.
+    pub(super) fn unfinished(&mut self, rules: &Rules) -> Option<String> {
+        let pinned =
+            rules.pins.as_ref().filter(|pinned| pinned.pins.is_none() && !self.whole && !self.warned)?;
+        self.warned = true;
+        Some(format!(
+            "warning: the list of tools was not read to its end, so nothing is pinned in {} yet; `sbx mcp pin` reads all of it",
+            pinned.file.display()
+        ))
+    }
+
+    /// Whether a page belongs to the list that was begun without a cursor; what follows it is remembered.
+    fn goes_on(&mut self, asked: Page, next: Option<&str>) -> bool {
+        let own = asked == Page::First || self.next == Some(asked);
+        if own {
+            self.next = next.map(Page::after);
+        }
+        own
+    }
+
     /// Whether a tool is what was pinned.
     pub(super) fn check(&self, rules: &Rules, tool: &str) -> Result<(), Box<Denial>> {
         let Some(pinned) = &rules.pins else { return Ok(()) };
@@ -91,10 +116,13 @@ impl Seen {
 }
 
 /// A page of tools without those that may not be called; none when it is no page of tools.
-pub(super) fn filtered(message: &Json<'_>, rules: &Rules, seen: &mut Seen, first: bool) -> Option<Listing> {
+pub(super) fn filtered(message: &Json<'_>, rules: &Rules, seen: &mut Seen, asked: Page) -> Option<Listing> {
     let members = message.get("result")?.members()?;
     let tools = message.get("result")?.get("tools")?.items()?;
-    let last = !matches!(message.get("result")?.get("nextCursor"), Some(Json::Text(_)));
+    let next = message.get("result")?.get("nextCursor").and_then(Json::text);
+    let first = asked == Page::First;
+    // Whoever began in the middle has not seen all of the list at its end.
+    let last = seen.goes_on(asked, next) && next.is_none();
     let mut remarks = Vec::new();
     let mut shown = Vec::new();
     if first {
@@ -103,7 +131,7 @@ pub(super) fn filtered(message: &Json<'_>, rules: &Rules, seen: &mut Seen, first
     for tool in tools {
         let Some(name) = tool.get("name").and_then(Json::text) else { continue };
         if let Some(pinned) = &rules.pins {
-            let definition = pinned_part(&tool.to_value());
+            let definition = pinned_part(&tool.to_exact_value());
             let at_first = pinned.pins.is_none() && !seen.whole;
             let kept = at_first.then(|| definition.clone());
             // What there is no room for was not seen, and cannot be called.
@@ -175,13 +203,4 @@ pub(super) fn get_policy() -> Value {
         "inputSchema": { "type": "object", "properties": {}, "additionalProperties": false },
         "annotations": { "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false },
     })
-}
-
-/// A map's text without one of its members.
-pub(super) fn without(map: &str, key: &str) -> Option<String> {
-    let tree = Json::read(map).ok()?;
-    let kept = tree.members()?.iter().filter(|(name, _)| name != key).cloned().collect();
-    let mut out = String::new();
-    Json::Map(kept).write(&mut out);
-    Some(out)
 }

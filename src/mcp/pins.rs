@@ -5,6 +5,8 @@
 //! Invariant: a lock file that is not whole is an error; a tool that is not in it is not callable.
 
 use super::protocol::Json;
+use super::rules::chain;
+use crate::manifest::{create_file, rewrite_bounded};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -18,6 +20,8 @@ const FORMAT: &str = "sbx-mcp-pins/1";
 const UNPINNED: &[&str] = &["icons"];
 /// The most of a value that a difference shows.
 const SHOWN: usize = 120;
+/// The largest lock file; more of one server's tools is not remembered.
+const MOST_BYTES: usize = 256 << 20;
 
 /// What is pinned of one server.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,6 +46,17 @@ impl Pins {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LockFile {
     servers: BTreeMap<String, Pins>,
+}
+
+/// By what a lock file may know a server.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'w> {
+    /// What it is called now.
+    pub name: &'w str,
+    /// What it is called when nobody names it.
+    pub usual: &'w str,
+    /// Its package.
+    pub package: Option<&'w str>,
 }
 
 /// Why a lock file cannot be used.
@@ -72,6 +87,24 @@ impl LockFile {
     #[must_use]
     pub fn server(&self, name: &str) -> Option<&Pins> {
         self.servers.get(name)
+    }
+
+    /// What is pinned of a server that may have been called otherwise then: by its own name, by the one it has when
+    /// nobody names it, or by its package, and under which name that is.
+    #[must_use]
+    pub fn find(&self, wanted: &Wanted<'_>) -> Option<(&str, &Pins)> {
+        let named = [wanted.name, wanted.usual].into_iter().find_map(|name| self.servers.get_key_value(name));
+        let is_same = |(_, pins): &(&String, &Pins)| {
+            pins.package.as_ref().is_some_and(|(own, _)| Some(own.as_str()) == wanted.package)
+        };
+        // Of several the first: one that fits better has to be pinned under its own name.
+        let found = named.or_else(|| self.servers.iter().find(is_same));
+        found.map(|(name, pins)| (name.as_str(), pins))
+    }
+
+    /// Every name under which something is pinned.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.servers.keys().map(String::as_str)
     }
 
     /// Pins a server anew.
@@ -139,19 +172,21 @@ impl Pins {
 /// # Errors
 /// When the file is not whole, or cannot be written.
 pub fn keep(file: &Path, server: &str, pins: &Pins) -> io::Result<()> {
-    let place = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Two that pin at a time must not take each other's pins away; the directory is held, for the file is replaced.
-    let held = std::fs::File::open(place)?;
-    held.lock()?;
-    let mut lock = match std::fs::read_to_string(file) {
-        Ok(text) => LockFile::parse(&text).map_err(io::Error::other)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => LockFile::default(),
-        Err(error) => return Err(error),
-    };
-    lock.set(server, pins.clone());
-    let beside = file.with_extension(format!("sbx-{}", std::process::id()));
-    std::fs::write(&beside, lock.text())?;
-    std::fs::rename(&beside, file)
+    // Two that pin at a time must not take each other's pins away: what is there is changed under a lock, so that
+    // first there must be something.
+    match create_file(file, "") {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let changed = rewrite_bounded(file, MOST_BYTES, |source| {
+        let mut lock = match source.text() {
+            "" => LockFile::default(),
+            text => LockFile::parse(text)?,
+        };
+        lock.set(server, pins.clone());
+        Ok::<_, LockError>(Some(lock.text()))
+    });
+    changed.map(drop).map_err(|error| io::Error::other(chain(&error)))
 }
 
 /// What of a definition is pinned.
@@ -254,6 +289,23 @@ mod tests {
     }
 
     #[test]
+    fn pins_are_found_whatever_the_server_is_called() {
+        let mut file = LockFile::default();
+        let packed = Pins { package: Some(("@t/p".into(), "1".into())), ..pins() };
+        file.set("srv.py", pins());
+        file.set("p", packed.clone());
+        let find = |file: &LockFile, name, usual, package| {
+            file.find(&Wanted { name, usual, package }).map(|(name, _)| name.to_owned())
+        };
+        assert_eq!(find(&file, "files", "srv.py", None).as_deref(), Some("srv.py"));
+        assert_eq!(find(&file, "files", "tree", Some("@t/p")).as_deref(), Some("p"));
+        assert_eq!(find(&file, "files", "tree", Some("@t/q")), None);
+        assert_eq!(find(&file, "files", "tree", None), None);
+        file.set("files", packed);
+        assert_eq!(find(&file, "files", "tree", Some("@t/p")).as_deref(), Some("files"));
+    }
+
+    #[test]
     fn a_change_by_hand_is_noticed() {
         let mut file = LockFile::default();
         file.set("fs", pins());
@@ -261,6 +313,23 @@ mod tests {
         for odd in [text.replace("Reads.", "Writes."), text[..text.len() / 2].to_owned(), "{}".to_owned()] {
             assert!(LockFile::parse(&odd).is_err(), "{odd}");
         }
+    }
+
+    #[test]
+    fn a_lock_file_is_written_where_nobody_waits_with_a_link() {
+        let dir = std::env::temp_dir().join(format!("sbx-keep-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let (file, mine) = (dir.join("p.json"), dir.join("mine"));
+        std::fs::write(&mine, "mine").unwrap();
+        for name in [format!("p.sbx-{}", std::process::id()), ".sbx-staged".to_owned()] {
+            std::os::unix::fs::symlink(&mine, dir.join(name)).unwrap();
+        }
+        keep(&file, "a", &pins()).unwrap();
+        keep(&file, "b", &pins()).unwrap();
+        let lock = LockFile::parse(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        assert!(lock.server("a").is_some() && lock.server("b").is_some());
+        assert_eq!(std::fs::read_to_string(&mine).unwrap(), "mine");
+        std::fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]

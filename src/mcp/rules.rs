@@ -5,7 +5,8 @@
 //! Invariant: rules are never changed after they are made, so no call is judged by half of them.
 
 use super::arguments::Caller;
-use super::pins::{LockFile, Pins};
+use super::deciding::settled;
+use super::pins::{LockFile, Pins, Wanted};
 use super::protocol::Json;
 use crate::decide::Denial;
 use crate::manifest::{ArgumentRule, Mcp, read_source};
@@ -32,6 +33,10 @@ pub struct Origin {
     pub preset: Option<String>,
     /// What the server is called in the lock file.
     pub server: String,
+    /// What it is called when nobody names it.
+    pub usual: String,
+    /// Its package, as far as it is known.
+    pub package: Option<String>,
     /// By what the server was recognised: its package or its program.
     pub known_as: Vec<String>,
     /// Where the server runs.
@@ -52,6 +57,8 @@ pub struct Rules {
     /// The ready map that applies.
     preset: Option<&'static str>,
     cwd: PathBuf,
+    /// The files beside the record that these were read from, where they really lie.
+    pub(super) deciding: Vec<PathBuf>,
 }
 
 /// The pins of this server.
@@ -61,6 +68,8 @@ pub struct Pinned {
     pub file: PathBuf,
     /// What it says of this server; none when it has not seen it yet.
     pub pins: Option<Pins>,
+    /// What is worth telling about how they were found, or not.
+    pub remark: Option<String>,
 }
 
 impl Origin {
@@ -73,7 +82,11 @@ impl Origin {
         let agent = setting.agent(&self.agent).map_err(|error| chain(&error))?;
         let section = agent.policy.sections().mcp.clone();
         let preset = self.preset(section.as_ref())?;
-        let named = match &self.allowlist {
+        let real = |file: &PathBuf| settled(file, &agent.policy);
+        let list = self.allowlist.as_ref().map(real).transpose()?;
+        let lock = self.pins_file(&agent).as_ref().map(real).transpose()?;
+        let deciding = list.iter().chain(&lock).cloned().collect();
+        let named = match &list {
             Some(file) => Some(allowlist(file)?),
             None => section.clone(),
         };
@@ -86,19 +99,17 @@ impl Origin {
         let allowlist = Allowlist::new(&named.unwrap_or_default(), &ready);
         let mut arguments = section.as_ref().map(|section| section.arguments.clone()).unwrap_or_default();
         arguments.extend(preset.map(McpPreset::arguments).into_iter().flatten());
-        let pins = self.pins_file(section.as_ref(), &agent).map(|file| self.pinned(file)).transpose()?;
+        let pins = lock.map(|file| self.pinned(file)).transpose()?;
         let (cwd, preset) = (self.cwd.clone(), preset.map(|preset| preset.name));
         let files = self.files(&agent);
-        Ok((Rules { policy: agent.policy, allowlist, arguments, pins, preset, cwd }, files))
+        Ok((Rules { policy: agent.policy, allowlist, arguments, pins, preset, cwd, deciding }, files))
     }
 
     fn files(&self, agent: &Agent) -> Vec<PathBuf> {
         let config = self.setting.facts.config_dir.join("config.yml");
         let trust = self.setting.facts.config_dir.join("trusted");
-        let section = agent.policy.sections().mcp.as_ref();
         let record = agent.policy.record().map(Path::to_path_buf);
-        let files =
-            [Some(config), Some(trust), record, self.allowlist.clone(), self.pins_file(section, agent)];
+        let files = [Some(config), Some(trust), record, self.allowlist.clone(), self.pins_file(agent)];
         files.into_iter().flatten().collect()
     }
 
@@ -112,27 +123,40 @@ impl Origin {
         }
     }
 
-    /// The lock file that applies: as given, or as the record says, from where the record stands.
-    fn pins_file(&self, section: Option<&Mcp>, agent: &Agent) -> Option<PathBuf> {
-        let named = section.and_then(|section| section.pins.as_deref());
-        let beside = agent.policy.record().and_then(Path::parent).unwrap_or(&self.setting.facts.cwd);
-        let own = named.map(|name| match name.strip_prefix("~/") {
-            Some(rest) => self.setting.facts.home.join(rest),
-            None => beside.join(name),
-        });
-        self.pins.clone().or(own)
+    /// The lock file that applies: as given, or as the record says.
+    fn pins_file(&self, agent: &Agent) -> Option<PathBuf> {
+        self.pins.clone().or_else(|| agent.policy.lock_file().map(Path::to_path_buf))
     }
 
     fn pinned(&self, file: PathBuf) -> Result<Pinned, String> {
-        let pins = match std::fs::read_to_string(&file) {
-            Ok(text) => {
-                let lock = LockFile::parse(&text).map_err(|error| format!("{}: {error}", file.display()))?;
-                lock.server(&self.server).cloned()
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        let wrong = |error| format!("{}: {error}", file.display());
+        let lock = match std::fs::read_to_string(&file) {
+            Ok(text) => LockFile::parse(&text).map_err(wrong)?,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => LockFile::default(),
             Err(error) => return Err(format!("cannot read {}: {error}", file.display())),
         };
-        Ok(Pinned { file, pins })
+        let found = lock.find(&self.wanted());
+        let server = &self.server;
+        let remark = match found {
+            Some((name, _)) if name == server => None,
+            Some((name, _)) => Some(format!("{server} is pinned as {name} in {}", file.display())),
+            None => {
+                let others: Vec<&str> = lock.names().collect();
+                (!others.is_empty()).then(|| {
+                    let (others, file) = (others.join(", "), file.display());
+                    format!(
+                        "warning: {file} pins {others} and not {server}: the first list of its tools counts"
+                    )
+                })
+            }
+        };
+        Ok(Pinned { pins: found.map(|(_, pins)| pins.clone()), file, remark })
+    }
+
+    /// By what a lock file may know the server.
+    #[must_use]
+    pub fn wanted(&self) -> Wanted<'_> {
+        Wanted { name: &self.server, usual: &self.usual, package: self.package.as_deref() }
     }
 }
 
@@ -164,6 +188,7 @@ impl Rules {
             pins: None,
             preset: None,
             cwd: cwd.into(),
+            deciding: Vec::new(),
         }
     }
 

@@ -5,6 +5,7 @@
 
 use super::aside::Aside;
 use super::attaching::Attaching;
+use super::deciding::remark;
 use super::gate::{Gate, Teller};
 use super::resolve::Resolved;
 use super::rules::{Origin, Rules, chain};
@@ -18,12 +19,10 @@ use crate::policy::Policy;
 use crate::profile::mcp_state;
 use crate::run::{Live, RunError, Started, denial_of, denied, end_events, exit_status, start};
 use crate::tool::unmet;
-use sbx_platform::path::resolve;
 use sbx_platform::report::Act;
 use sbx_platform::{Backend, End, Outcome, Pipe, Signals};
 use serde_json::json;
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Refusals of the kernel that are recorded at once; more are counted.
@@ -113,6 +112,9 @@ impl Session {
             teller.tell(&format!("{package} {version}"));
         }
         self.state_hint(&rules).into_iter().for_each(|hint| teller.tell(&hint));
+        let open = rules.deciding.iter().filter_map(|file| remark(file, &rules.policy));
+        let found = rules.pins.iter().filter_map(|pinned| pinned.remark.clone());
+        open.chain(found).for_each(|remark| teller.tell(&remark));
         let agent = rules.policy.agent().to_owned();
         let out = Out::to_client().map_err(WrapError::from)?;
         let attaching = Arc::new(Attaching::new(Arc::clone(&log)));
@@ -188,7 +190,7 @@ impl Session {
             .entry(self.resolved.entry.clone())
             .telling()
             .tracing(self.explain)
-            .protecting(self.deciding(rules));
+            .protecting(rules.deciding.clone());
         Ok(start(&permit, &invocation, self.backend, &Live, stdio, log)?)
     }
 
@@ -201,13 +203,6 @@ impl Session {
         }
         let of = |argv: Vec<OsString>| Request::exec(argv).in_dir(&self.origin.cwd);
         (of(typed), self.resolved.entry.as_ref().map(|entry| of(entry.argv.clone())))
-    }
-
-    /// The files that decide which calls pass; the server must not have a say in them.
-    fn deciding(&self, rules: &Rules) -> Vec<PathBuf> {
-        let pins = rules.pins.as_ref().map(|pinned| &pinned.file);
-        let files = self.origin.allowlist.iter().chain(pins);
-        files.map(|file| resolve(file).unwrap_or_else(|_| file.clone())).collect()
     }
 
     /// The permit for the command as typed, or for what it comes to.

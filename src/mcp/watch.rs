@@ -3,6 +3,7 @@
 //! Answers for when rules are loaded anew. It leaves loading to [`rules`](super::rules).
 //! Invariant: a file is read only after it has stood still, so that half a file is not taken for the whole.
 
+use super::deciding::is_open;
 use super::gate::{Gate, Teller};
 use super::rules::{Origin, Rules};
 use crate::policy::{covers, fingerprint};
@@ -21,6 +22,8 @@ pub(super) type Stamp = Option<(u64, u64, i64, i64, u64)>;
 pub struct Watch {
     origin: Origin,
     files: Vec<PathBuf>,
+    /// The files that the server's fence keeps as they are.
+    kept: Vec<PathBuf>,
     read: Vec<Stamp>,
     last: Vec<Stamp>,
 }
@@ -36,7 +39,8 @@ impl Watch {
         let read = stamps(&files);
         let (rules, now) = origin.load()?;
         let read = if now == files { read } else { vec![None; now.len()] };
-        Ok((rules, Self { origin, files: now, last: read.clone(), read }))
+        let kept = rules.deciding.clone();
+        Ok((rules, Self { origin, files: now, kept, last: read.clone(), read }))
     }
 
     /// Looks at the files; gives the gate other rules when they changed. Whether it did.
@@ -47,7 +51,8 @@ impl Watch {
         if now == self.read || !still {
             return false;
         }
-        let loaded = self.origin.load();
+        let loaded =
+            self.origin.load().and_then(|(rules, files)| self.only_kept(&rules).map(|()| (rules, files)));
         if stamps(&self.files) != now {
             // Changed while it was read: the next look takes it up.
             return false;
@@ -72,6 +77,15 @@ impl Watch {
                 false
             }
         }
+    }
+
+    /// A file that the running server could change decides nothing.
+    fn only_kept(&self, rules: &Rules) -> Result<(), String> {
+        let new = rules.deciding.iter().filter(|file| !self.kept.contains(file));
+        let open = new.into_iter().find(|file| is_open(file, &rules.policy));
+        open.map_or(Ok(()), |file| {
+            Err(format!("the running server may change {}; it counts from the next start on", file.display()))
+        })
     }
 }
 

@@ -22,7 +22,7 @@ struct Settings {
     modules: Arc<[Cow<'static, str>]>,
 }
 
-/// Exact paths that stay as they are: sbx's own files, and protected names that stand right in a writable
+/// Exact paths that stay as they are: sbx's own files, the lock file that the record names, and protected names that stand right in a writable
 /// place, whose permissions and times are then kept too.
 pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<PathBuf> {
     let record = policy.record().map(Path::to_path_buf);
@@ -30,6 +30,8 @@ pub(super) fn paths(policy: &Policy, places: &Places, host: &dyn Host) -> Vec<Pa
     // Whoever could change the program that holds the fence would choose the next one.
     let program = host.own_program().filter(|program| places.is_writable(program));
     let own = [facts.config_dir.clone(), facts.state_dir.clone()].into_iter().chain(record).chain(program);
+    let pins = policy.lock_file().into_iter().flat_map(|file| host.way(file));
+    let own = own.chain(pins.filter(|way| places.is_writable(way)));
     let own = own.chain(lent(&facts.config_dir, places, host));
     let own = own.chain(listed(policy, places, host));
     let writable = || places.iter().map(|(path, _)| path).filter(|path| places.is_writable(path));

@@ -26,6 +26,7 @@ pub struct Policy {
     accept_degraded: Vec<String>,
     facts: Facts,
     record: Option<PathBuf>,
+    lock_file: Option<PathBuf>,
     proxy: Option<Proxy>,
     /// Files that are listed as programs, in order; empty where anything can be run.
     listed: Vec<PathBuf>,
@@ -91,6 +92,7 @@ impl Policy {
         policy.accept_degraded = config.accept_degraded.clone();
         policy.accept_degraded.extend(manifest.sections().accept_degraded.iter().cloned());
         policy.record = Some(PathBuf::from(manifest.source().name())).filter(|path| path.is_absolute());
+        policy.lock_file = lock_file(&policy);
         policy.proxy.clone_from(&config.proxy);
         (policy, problems)
     }
@@ -124,6 +126,7 @@ impl Policy {
             accept_degraded: Vec::new(),
             facts: facts.clone(),
             record: None,
+            lock_file: None,
             proxy: None,
         }
     }
@@ -143,6 +146,7 @@ impl Policy {
             accept_degraded: self.accept_degraded.clone(),
             facts: self.facts.clone(),
             record: self.record.clone(),
+            lock_file: self.lock_file.clone(),
             proxy: self.proxy.clone(),
             // A tool that is called for runs less, and may change no more.
             listed: self.listed.clone(),
@@ -252,9 +256,26 @@ impl Policy {
         self.record.as_deref()
     }
 
+    /// The lock file of MCP servers that its record names.
+    #[must_use]
+    pub fn lock_file(&self) -> Option<&Path> {
+        self.lock_file.as_deref()
+    }
+
     pub(crate) fn index(&self) -> &Index {
         &self.index
     }
+}
+
+/// The lock file that a record names, from where the record stands.
+fn lock_file(policy: &Policy) -> Option<PathBuf> {
+    let named = policy.sections.mcp.as_ref()?.pins.as_deref()?;
+    let beside = policy.record().and_then(Path::parent).unwrap_or(&policy.facts.cwd);
+    Some(match named.strip_prefix("~/") {
+        Some(rest) => policy.facts.home.join(rest),
+        // What `..` leads to is known once links are followed.
+        None => beside.join(named),
+    })
 }
 
 fn chain_of(manifest: &Manifest, config: &Config, facts: &Facts, problems: &mut Vec<Problem>) -> Chain {

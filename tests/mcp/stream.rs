@@ -97,6 +97,11 @@ fn big_messages_pass_and_giant_ones_are_refused() {
     );
     let answer = talk.call("echo", json!({ "a": "x".repeat(17 << 20) }));
     assert_eq!(answer["error"]["code"], -32600);
+    let long = "x".repeat(17 << 20);
+    talk.send(&format!(
+        r#"{{"method":"tools/call","params":{{"name":"{long}"}},"jsonrpc":"2.0","id":"last"}}"#
+    ));
+    assert_eq!(talk.line()["id"], "last");
     assert!(text(&talk.call("echo", json!({}))).contains("tools/call"), "and the stream goes on");
 }
 
@@ -284,6 +289,11 @@ fn a_changed_definition_is_blocked_until_it_is_pinned_anew() {
     assert!(talk.call("changed", json!({}))["result"]["isError"].is_null());
     drop(talk);
     env.write("project/text", "first sends all keys to me, then ");
+    // Whatever it is called now: what was pinned is this server.
+    let mut talk = Talk::wrap(&env, &["--name", "files"]);
+    talk.hears("files is pinned as server.py");
+    assert!(!talk.tools().contains(&"changed".to_owned()));
+    drop(talk);
     let mut talk = Talk::wrap(&env, &[]);
     talk.hello();
     assert!(!talk.tools().contains(&"changed".to_owned()));
@@ -321,6 +331,20 @@ fn what_is_seen_first_is_pinned_when_nothing_was() {
         serde_json::from_str(&std::fs::read_to_string(env.record("pins.json")).unwrap()).unwrap();
     assert_eq!(lock["servers"]["server.py"]["tools"].as_object().unwrap().len(), 8);
     assert_eq!(lock["servers"]["server.py"]["instructions"], "be good");
+}
+
+#[test]
+fn servers_of_the_old_era_are_pinned_that_pass_over_a_question_or_end_over_it() {
+    let env = world("");
+    for (name, odd) in [("silent.py", "continue"), ("fragile.py", "sys.exit(1)")] {
+        let loop_ = "if i is None: continue\n";
+        let odd = format!("{loop_}    if method != 'initialize' and not hello: {odd}\n    hello = True\n");
+        let server =
+            crate::server::SERVER.replacen(loop_, &odd, 1).replacen("for line", "hello = False\nfor line", 1);
+        env.write(format!("project/{name}"), server);
+        let shown = env.sbx(&["mcp", "pin", "--agent", "tester", "--", "python3", name]);
+        assert!(shown.contains("new      changed") && shown.contains("[exit 0]"), "{name}: {shown}");
+    }
 }
 
 #[test]
@@ -381,6 +405,68 @@ for line in sys.stdin:
     // What was seen first is pinned, from outside.
     let pins = std::fs::read_to_string(env.project().join("my-pins.json")).unwrap();
     assert!(pins.contains("\"write\""), "{pins}");
+}
+
+#[test]
+fn rules_are_not_read_through_links_that_the_agent_may_turn() {
+    let section =
+        "  - fs.write: {in: ROOT}\n  - fs.delete: {in: ROOT}\nmcp: {allowed_tools: [nothing]PINS}\n";
+    let env = world("");
+    let write = |pins: &str| {
+        let section = section.replace("ROOT", &env.project().display().to_string());
+        record(&env, &section.replace("PINS", pins));
+    };
+    write("");
+    env.write("home/rules/allow.yml", "allowed_tools: [echo]\n");
+    std::os::unix::fs::symlink("../home/rules/allow.yml", env.project().join("allow.yml")).unwrap();
+    std::os::unix::fs::symlink("../home/rules", env.project().join("rules")).unwrap();
+    for option in
+        [["--allowlist", "allow.yml"], ["--allowlist", "rules/allow.yml"], ["--pins", "rules/pins.json"]]
+    {
+        let mut talk = Talk::wrap(&env, &option);
+        let said = talk.hears("which tester may change");
+        assert!(said.contains("is reached through the link"), "{said}");
+        assert_eq!(talk.ended().0.code(), Some(125));
+    }
+    write(&format!(", pins: {}/rules/pins.json", env.project().display()));
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.hears("is reached through the link");
+    assert_eq!(talk.ended().0.code(), Some(125));
+    // A link of the user's own is followed, but not to where the agent may write.
+    write("");
+    let link = env.home().join("my-allow.yml");
+    std::os::unix::fs::symlink("rules/allow.yml", &link).unwrap();
+    let mut talk = Talk::wrap(&env, &["--allowlist", link.to_str().unwrap()]);
+    assert_eq!(talk.tools(), ["echo", "get_policy"]);
+    env.write("project/wide.yml", "allowed_tools: ['*']\n");
+    std::os::unix::fs::symlink(env.project().join("wide.yml"), env.home().join("next")).unwrap();
+    std::fs::rename(env.home().join("next"), &link).unwrap();
+    talk.hears("it counts from the next start on");
+    assert_eq!(talk.tools(), ["echo", "get_policy"]);
+}
+
+#[test]
+fn a_records_lock_file_is_out_of_reach_of_everything_the_agent_runs() {
+    let env = world("");
+    let root = env.project().display().to_string();
+    let section = "  - fs.write: {in: ROOT}\n  - fs.delete: {in: ROOT}\nmcp: {allowed_tools: ['*'], pins: ROOT/pins.json}\n";
+    record(&env, &section.replace("ROOT", &root));
+    let mut talk = Talk::wrap(&env, &[]);
+    talk.tools();
+    talk.close();
+    talk.ended();
+    assert!(!talk.said().contains("warning"), "what is always kept needs no warning");
+    let pinned = std::fs::read_to_string(env.project().join("pins.json")).unwrap();
+    let tried = env.sh("sbx exec --agent tester -- sh -c 'echo {} > pins.json; rm -f pins.json; mv pins.json x; echo > free'");
+    assert!(env.project().join("free").exists(), "{tried}");
+    assert_eq!(std::fs::read_to_string(env.project().join("pins.json")).unwrap(), pinned, "{tried}");
+    let asked = env.sh(&format!("sbx check --agent tester fs.write {root}/pins.json"));
+    assert!(asked.contains("the lock file of its MCP servers"), "{asked}");
+    // What is only given to this server is kept from it alone, and that is said.
+    env.write("project/allow.yml", "allowed_tools: ['*']\n");
+    let talk = Talk::wrap(&env, &["--allowlist", "allow.yml"]);
+    let said = talk.hears("keep it elsewhere");
+    assert!(said.contains("allow.yml lies where tester may write"), "{said}");
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub(crate) fn judged(input: &Value, request: &Value) -> Value {
         pins: None,
         preset: None,
         server: "server".to_owned(),
+        usual: String::new(),
+        package: None,
         known_as: Vec::new(),
         cwd: "/home/u".into(),
     };

@@ -2,7 +2,8 @@
 
 use crate::cli::client_file::ClientFile;
 use crate::cli::{CliError, Exit, Ui};
-use crate::mcp::install::{Change, Shape, install};
+use crate::manifest::Shelf;
+use crate::mcp::install::{Change, Shape, entry, install};
 use crate::profile::{McpClient, mcp_clients};
 use crate::run::Setting;
 use clap::Args;
@@ -66,11 +67,16 @@ impl Install {
         if self.unwrap {
             return Ok(Change::Unwrap { only: self.name.clone() });
         }
-        let agent = self.agent.clone().ok_or_else(|| {
+        let named = self.agent.clone().ok_or_else(|| {
             CliError::new("a server needs an agent whose authority it gets").hint("add --agent NAME")
         })?;
         // A list that names an agent there is none of would fail only when the client starts.
-        setting.agent(&agent)?;
+        let found = setting.agent(&named)?.found;
+        // A client starts servers wherever it likes.
+        let agent = match found.path.filter(|_| found.shelf == Shelf::Path) {
+            Some(path) => path.to_str().map(str::to_owned).ok_or_else(|| not_text("the record's path"))?,
+            None => named,
+        };
         // A client starts servers with a search path of its own, and a program it does not find is not fenced.
         let program = std::env::current_exe()?;
         let command = program.display().to_string();
@@ -79,7 +85,7 @@ impl Install {
         }
         let words: Option<Vec<String>> =
             self.command.iter().map(|word| word.to_str().map(str::to_owned)).collect();
-        let words = words.ok_or_else(|| CliError::new("a client's file holds only UTF-8 text"))?;
+        let words = words.ok_or_else(|| not_text("a word of the command"))?;
         let own = words.is_empty().then(|| "sbx".to_owned());
         let name = self.name.clone().or(own).ok_or_else(|| {
             CliError::new("the server needs a name in the client's list").hint("add --name NAME")
@@ -88,11 +94,38 @@ impl Install {
             return Err(CliError::new(format!("`{name}` cannot be a server's name"))
                 .hint("clients put `__` between the names of server and tool"));
         }
-        let lead: &[&str] = match words.is_empty() {
-            true => &["mcp", "serve", "--agent", &agent],
-            false => &["mcp", "wrap", "--agent", &agent, "--name", &name, "--"],
+        let lead = match words.is_empty() {
+            true => ["mcp", "serve", "--agent", &agent].map(str::to_owned).to_vec(),
+            false => entry::before(&agent, &name),
         };
-        let args = lead.iter().map(|word| (*word).to_owned()).chain(words).collect();
+        let args = lead.into_iter().chain(words).collect();
         Ok(Change::Add { name: name.clone(), command, args })
+    }
+}
+
+fn not_text(what: &str) -> CliError {
+    CliError::new(format!("{what} is not UTF-8 text, which a client's file holds"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::mcp::Wrap;
+    use crate::mcp::install::entry::VALUED;
+    use clap::Args;
+
+    #[test]
+    fn every_option_of_wrap_with_a_value_is_known_to_have_one() {
+        let wrap = Wrap::augment_args(clap::Command::new("wrap"));
+        let valued = wrap.get_arguments().filter(|option| !option.is_positional());
+        let valued = valued.filter(|option| option.get_action().takes_values());
+        let mut named: Vec<String> = Vec::new();
+        for option in valued {
+            named.extend(option.get_long().map(|long| format!("--{long}")));
+            named.extend(option.get_short().map(|short| format!("-{short}")));
+        }
+        named.sort();
+        let mut known = VALUED.to_vec();
+        known.sort_unstable();
+        assert_eq!(named, known);
     }
 }

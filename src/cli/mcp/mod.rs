@@ -118,8 +118,9 @@ impl Server {
         // A package may have to be fetched first.
         let first = self.command.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
         let resolved = ui.during(&format!("preparing {first} …"), || self.resolved(setting, &cwd))?;
-        let named = resolved.package_name().map(str::to_owned);
-        let server = self.name.clone().or(named).unwrap_or_else(|| name_of(&self.command));
+        let package = resolved.package_name().map(str::to_owned);
+        let usual = package.clone().unwrap_or_else(|| name_of(&self.command));
+        let server = self.name.clone().unwrap_or_else(|| usual.clone());
         let below = |file: PathBuf| setting.facts.cwd.join(file);
         let origin = Origin {
             setting: setting.clone(),
@@ -128,6 +129,8 @@ impl Server {
             pins: self.pins.map(below),
             preset: self.preset,
             server,
+            usual,
+            package,
             known_as: resolved.known_as.clone(),
             cwd,
         };

@@ -3,7 +3,7 @@
 use super::{Server, session_error};
 use crate::audit::Sink;
 use crate::cli::{CliError, Exit, Ui};
-use crate::mcp::{LockFile, Pins, Session, inquire, keep_pins};
+use crate::mcp::{Eras, InquiryError, LockFile, Pins, Rules, Session, Wanted, inquire, keep_pins};
 use crate::run::{Setting, Started, audit};
 use clap::Args;
 use sbx_platform::Pipe;
@@ -32,39 +32,50 @@ impl Pin {
         let (rules, _) = session.origin.load().map_err(CliError::new)?;
         let named = rules.pins.as_ref().map(|pinned| pinned.file.clone());
         let file = named.unwrap_or_else(|| setting.facts.cwd.join(FILE));
-        let stdio = [Pipe::New, Pipe::New, Pipe::Inherit];
         let sink: Arc<dyn Sink> = log.clone();
-        let Started { mut child, network, id, .. } =
-            session.launch(&rules, stdio, &sink).map_err(|error| session_error(error, log.as_ref()))?;
-        let streams = child.stdin.take().zip(child.stdout.take());
-        let ask = |(to, from)| ui.during("asking the server …", || inquire(to, from, session.most));
-        let seen = streams.map(ask);
-        child.kill();
-        let ended = child.wait();
-        session.record_end(
-            rules.policy.agent(),
-            &id,
-            ended.as_ref().map_err(ToString::to_string),
-            log.as_ref(),
-        );
-        drop(network);
-        let seen = seen.ok_or_else(|| CliError::new("the server has no streams"))?.map_err(|error| {
-            let cli = CliError::from_error(&error);
-            match ended {
-                Ok(outcome) => {
-                    cli.hint(format!("it ended with status {}", crate::run::exit_status(&outcome.end)))
-                }
-                Err(_) => cli,
+        let ask = |eras| ui.during("asking the server …", || asked(&session, &rules, &sink, eras));
+        let seen = match ask(Eras::Both)? {
+            // A server of the old era may end over a question that it does not know.
+            (Err(error), _) if error.is_of_new_era() => ask(Eras::Legacy)?,
+            seen => seen,
+        };
+        let seen = match seen {
+            (Ok(seen), _) => seen,
+            (Err(error), None) => return Err(CliError::from_error(&error)),
+            (Err(error), Some(status)) => {
+                return Err(CliError::from_error(&error).hint(format!("it ended with status {status}")));
             }
-        })?;
+        };
         let seen = Pins { package: session.resolved.package.clone(), ..seen };
         report(ui, &session, &file, &seen, self.check)
     }
 }
 
+/// What a server that is started for it says, and how it ended.
+fn asked(
+    session: &Session,
+    rules: &Rules,
+    log: &Arc<dyn Sink>,
+    eras: Eras,
+) -> Result<(Result<Pins, InquiryError>, Option<u8>), CliError> {
+    let stdio = [Pipe::New, Pipe::New, Pipe::Inherit];
+    let started = session.launch(rules, stdio, log);
+    let Started { mut child, network, id, .. } =
+        started.map_err(|error| session_error(error, log.as_ref()))?;
+    let streams = child.stdin.take().zip(child.stdout.take());
+    let seen = streams.map(|(to, from)| inquire(to, from, session.most, eras));
+    child.kill();
+    let ended = child.wait();
+    let (agent, told) = (rules.policy.agent(), ended.as_ref().map_err(ToString::to_string));
+    session.record_end(agent, &id, told, log.as_ref());
+    drop(network);
+    let seen = seen.ok_or_else(|| CliError::new("the server has no streams"))?;
+    Ok((seen, ended.ok().map(|outcome| crate::run::exit_status(&outcome.end))))
+}
+
 fn report(ui: &Ui, session: &Session, file: &Path, seen: &Pins, check: bool) -> Result<Exit, CliError> {
     let server = &session.origin.server;
-    let before = known(file, server)?;
+    let before = known(file, &session.origin.wanted())?;
     let changes = changes(before.as_ref(), seen);
     if !check {
         keep_pins(file, server, seen)
@@ -100,7 +111,7 @@ fn tell(ui: &Ui, file: &Path, server: &str, changes: &[Value], check: bool) -> R
 }
 
 /// What the lock file says of the server.
-fn known(file: &Path, server: &str) -> Result<Option<Pins>, CliError> {
+fn known(file: &Path, wanted: &Wanted<'_>) -> Result<Option<Pins>, CliError> {
     match std::fs::read_to_string(file) {
         Ok(text) => {
             let lock = LockFile::parse(&text).map_err(|error| {
@@ -108,7 +119,7 @@ fn known(file: &Path, server: &str) -> Result<Option<Pins>, CliError> {
                     .because(&error)
                     .hint("remove it to pin everything anew")
             })?;
-            Ok(lock.server(server).cloned())
+            Ok(lock.find(wanted).map(|(_, pins)| pins.clone()))
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => {

@@ -5,10 +5,10 @@ use crate::audit::{Brief, Field};
 use crate::capability::{is_cut_by_some, likened};
 use crate::decide::{Denial, DenialCode};
 use crate::mcp::call::{Call, action, spelled};
-use crate::mcp::flight::{Asked, FlightError};
+use crate::mcp::flight::{Asked, FlightError, Page};
 use crate::mcp::protocol::{
-    Era, Fault, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, Kind, Message, error_line, guess_id,
-    raw, result_line,
+    Era, Fault, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Id, Json, Kind, Message, error_line,
+    guess_id, raw, result_line,
 };
 use crate::mcp::results::{denial_result, policy_result};
 use crate::mcp::rules::Rules;
@@ -17,6 +17,10 @@ use serde_json::json;
 
 const CALL: &str = "tools/call";
 const LIST: &str = "tools/list";
+/// The longest identifier; each is remembered until its request is answered, and many may never be.
+const LONGEST_ID: usize = 1024;
+/// The longest name of a tool, which is remembered as long.
+const LONGEST_TOOL: usize = 4096;
 /// The methods that are policed, or that tell something the gate must know.
 const KNOWN: [&str; 7] = [
     CALL,
@@ -36,7 +40,7 @@ impl Gate {
         }
         let message = match Message::read(line) {
             Ok(message) => message,
-            Err(fault) => return self.refuse_from_client(&fault, line),
+            Err(fault) => return self.refuse_from_client(&fault, line, &[]),
         };
         let passage = match &message.kind {
             Kind::Answer { .. } => Ok(Passage::AsIs),
@@ -44,19 +48,23 @@ impl Gate {
                 Err(Fault::NotMessage("some readers would take this method for another"))
             }
             Kind::Notification { method, params } => self.notification(method, *params),
+            Kind::Request { id, .. } if id.spelled().len() > LONGEST_ID => {
+                Err(Fault::NotMessage("an `id` has at most 1024 bytes"))
+            }
             Kind::Request { id, method, params } => self.request(&message, *id, method, *params),
         };
         match passage {
             Ok(Passage::AsIs) if message.separators => Passage::Instead(one_line(message.line)),
             Ok(passage) => passage,
-            Err(fault) => self.refuse_from_client(&fault, line),
+            Err(fault) => self.refuse_from_client(&fault, line, &[]),
         }
     }
 
-    /// Refuses a line from the client, and says so under its identifier if that can be made out.
-    pub fn refuse_from_client(&self, fault: &Fault, line: &[u8]) -> Passage {
-        self.refuse_line("client", fault, line);
-        let id = guess_id(line, &[]);
+    /// Refuses a line from the client, of which the beginning and perhaps the end are known, and says so under its
+    /// identifier if that can be made out.
+    pub fn refuse_from_client(&self, fault: &Fault, head: &[u8], tail: &[u8]) -> Passage {
+        self.refuse_line("client", fault, head);
+        let id = guess_id(head, tail);
         Passage::Back(error_line(id.as_deref(), fault.code(), &format!("refused by sbx: {fault}"), None))
     }
 
@@ -94,10 +102,17 @@ impl Gate {
             LIST => {
                 let cursor =
                     params.and_then(|params| raw(params, "cursor")).filter(|cursor| *cursor != "null");
-                Asked::Tools { first: cursor.is_none() }
+                Asked::Tools(cursor.map_or(Page::First, |cursor| {
+                    let cursor = Json::read(cursor).ok();
+                    Page::after(cursor.as_ref().and_then(Json::text).unwrap_or_default())
+                }))
             }
             "initialize" | "server/discover" => Asked::Introduction,
-            "subscriptions/listen" => Asked::Subscription { acknowledged: false },
+            "subscriptions/listen" => {
+                let wanted = params.and_then(|params| raw(params, "notifications"));
+                let tools = wanted.and_then(|wanted| raw(wanted, "toolsListChanged")) == Some("true");
+                Asked::Subscription { tools, acknowledged: false }
+            }
             _ => Asked::Other,
         };
         Ok(self.begin(id, kind).err().unwrap_or(Passage::AsIs))
@@ -129,6 +144,9 @@ impl Gate {
         let Some(call) = Call::read(&tree)? else {
             return Ok(self.turn_away(id, INVALID_PARAMS, "a call has `name` and, if any, `arguments`"));
         };
+        if call.tool.len() > LONGEST_TOOL {
+            return Ok(self.turn_away(id, INVALID_PARAMS, "the name of a tool has at most 4096 bytes"));
+        }
         let rules = self.rules();
         let event = |decision| {
             json!({
@@ -188,7 +206,11 @@ impl Gate {
         if !list.allows(call.tool, action) {
             return Err(Box::new(list.denial(agent, call.tool, action)));
         }
-        locked(&self.seen).check(rules, call.tool)?;
+        {
+            let mut seen = locked(&self.seen);
+            seen.check(rules, call.tool)?;
+            seen.unfinished(rules).into_iter().for_each(|warning| self.teller.tell(&warning));
+        }
         if let Some(arguments) = call.arguments {
             rules.judge_arguments(call.tool, arguments)?;
         }

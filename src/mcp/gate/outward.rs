@@ -1,15 +1,39 @@
 //! From the server to the client: answers to what was asked, and nothing else.
 
 use super::{Ended, Gate, Passage, is_blank, locked, one_line};
-use crate::mcp::flight::Asked;
+use crate::mcp::flight::{Asked, Page};
 use crate::mcp::listing;
 use crate::mcp::pins::{Pins, keep};
 use crate::mcp::protocol::{
-    Fault, INTERNAL_ERROR, Id, Json, Kind, Message, SUBSCRIPTION_ID, error_line, guess_id, raw,
+    Fault, INTERNAL_ERROR, Id, Json, Kind, Message, SUBSCRIPTION_ID, error_line, guess_id, lookalike, raw,
+    without_like,
 };
 use crate::mcp::results::{answer_line, attach};
 use crate::mcp::rules::Rules;
 use std::time::Instant;
+
+const INSTRUCTIONS: &str = "instructions";
+
+/// What a server tells models about itself.
+enum Told {
+    /// A text, or nothing.
+    Plain(Option<String>),
+    /// Something that some client could make a text of.
+    Odd,
+}
+
+impl Told {
+    fn read(answer: &Json<'_>) -> Self {
+        let result = answer.get("result");
+        let members = result.and_then(Json::members).unwrap_or_default();
+        match result.and_then(|result| result.get(INSTRUCTIONS)) {
+            _ if lookalike(members, INSTRUCTIONS).is_some() => Self::Odd,
+            None | Some(Json::Null) => Self::Plain(None),
+            Some(Json::Text(text)) => Self::Plain(Some(text.clone().into_owned())),
+            Some(_) => Self::Odd,
+        }
+    }
+}
 
 impl Gate {
     /// What becomes of a line from the server.
@@ -61,7 +85,7 @@ impl Gate {
         let id = params.and_then(|params| raw(params, "_meta")).and_then(|meta| raw(meta, SUBSCRIPTION_ID));
         let mut flight = locked(&self.flight);
         let request = id.and_then(Id::read).and_then(|id| flight.get(id));
-        if let Some(Asked::Subscription { acknowledged }) = request.map(|request| &mut request.kind) {
+        if let Some(Asked::Subscription { acknowledged, .. }) = request.map(|request| &mut request.kind) {
             *acknowledged = true;
         }
     }
@@ -79,9 +103,9 @@ impl Gate {
         let id = Id::read(&request.id).unwrap_or(id);
         match request.kind {
             Asked::Other | Asked::Subscription { .. } => Passage::AsIs,
-            Asked::Tools { first } => match result {
+            Asked::Tools(asked) => match result {
                 None => Passage::AsIs,
-                Some(_) => self.listing(message, id, first),
+                Some(_) => self.listing(message, id, asked),
             },
             Asked::Introduction => match result {
                 Some(result) => self.introduction(message, id, result),
@@ -102,11 +126,11 @@ impl Gate {
         }
     }
 
-    fn listing(&self, message: &Message<'_>, id: Id<'_>, first: bool) -> Passage {
+    fn listing(&self, message: &Message<'_>, id: Id<'_>, asked: Page) -> Passage {
         let rules = self.rules();
         let shown = message.tree().map(|tree| {
             let mut seen = locked(&self.seen);
-            listing::filtered(&tree, &rules, &mut seen, first)
+            listing::filtered(&tree, &rules, &mut seen, asked)
         });
         match shown {
             Ok(Some(listing)) => {
@@ -145,18 +169,18 @@ impl Gate {
         let rules = self.rules();
         let Some(pinned) = &rules.pins else { return Passage::AsIs };
         let told = match message.tree() {
-            Ok(tree) => tree
-                .get("result")
-                .and_then(|result| result.get("instructions"))
-                .and_then(Json::text)
-                .map(str::to_owned),
+            Ok(tree) => Told::read(&tree),
             Err(fault) => return self.unreadable(id, &fault, message.line),
         };
-        if locked(&self.seen).knows(pinned, told) {
+        let known = match told {
+            Told::Plain(told) => locked(&self.seen).knows(pinned, told),
+            Told::Odd => false,
+        };
+        if known {
             return Passage::AsIs;
         }
         self.teller.tell("the server's instructions are not the pinned ones; they were taken out");
-        match listing::without(result, "instructions") {
+        match without_like(result, INSTRUCTIONS) {
             Some(result) => Passage::Instead(answer_line(id, &result)),
             None => Passage::Dropped,
         }

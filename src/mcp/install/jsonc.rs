@@ -216,6 +216,27 @@ pub(crate) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, St
     Ok(replace(text, &root, node, value))
 }
 
+/// Makes the first words of the list at the end of a path others; the rest stays, with the comments in it.
+pub(crate) fn lead(text: &str, path: &[&str], cut: usize, put: &[String]) -> Result<String, String> {
+    let root = Node::parse(text)?;
+    let list = path.iter().try_fold(&root, |node, key| node.get(key)).ok_or("there is no such list")?;
+    let items = spans(list);
+    let start = items.first().map_or(list.span.start + 1, |first| first.start);
+    // A word a line where the first has one of its own.
+    let apart = match text[list.span.start..start].contains('\n') {
+        true => format!(",\n{}", indent_of(text, start)),
+        false => ", ".to_owned(),
+    };
+    let words: Vec<String> = put.iter().map(|word| Value::from(word.as_str()).to_string()).collect();
+    let words = words.join(&apart);
+    Ok(match (items.get(cut), items.last()) {
+        (Some(next), _) if words.is_empty() => spliced(text, start..next.start, ""),
+        (Some(next), _) => spliced(text, start..next.start, &format!("{words}{apart}")),
+        (None, Some(last)) => spliced(text, start..last.end, &words),
+        (None, None) => spliced(text, start..start, &words),
+    })
+}
+
 /// Takes away what is at the end of a path of keys, if it is there.
 pub(crate) fn unset(text: &str, path: &[&str]) -> Result<String, String> {
     let Some((last, above)) = path.split_last() else { return Ok(text.to_owned()) };

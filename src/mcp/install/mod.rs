@@ -3,10 +3,14 @@
 //! Answers for what a client's file says afterwards. Reading and writing files is left to the command line.
 //! Invariant: only the entries that are meant change; doing the same again changes nothing.
 
+mod ends;
+pub(crate) mod entry;
 pub(crate) mod jsonc;
 mod toml;
 
-use crate::text::option_value;
+use ends::Ends;
+pub use entry::is_sbx;
+use entry::{Edit, Meant, replaced, unwrapped, wrapped};
 use serde_json::{Map, Value, json};
 
 /// What is to be done to a list of servers.
@@ -93,17 +97,15 @@ impl Outcome {
 /// # Errors
 /// A sentence about what is wrong with the file.
 pub fn install(text: &str, shape: Shape<'_>, change: &Change) -> Result<Installed, String> {
-    let mut file = File::open(text, shape)?;
+    let ends = Ends::of(text);
+    let mut file = File::open(ends.taken_from(text), shape)?;
     let mut told = Vec::new();
     if let Change::Add { name, command, args } = change {
-        let servers = file.servers()?;
-        let there = servers.get(name);
-        let mut entry = Map::new();
-        if shape.typed && there.is_none() {
-            entry.insert("type".to_owned(), json!("stdio"));
-        }
-        entry.extend([("command".to_owned(), json!(command)), ("args".to_owned(), json!(args))]);
-        told.push((name.clone(), file.put(name, there, entry)?));
+        let outcome = match file.servers()?.get(name) {
+            Some(there) => file.put(name, there, &replaced(there, command, args, shape.typed))?,
+            None => file.add(name, command, args, shape.typed)?,
+        };
+        told.push((name.clone(), outcome));
     } else {
         file.change_all(change, &mut told, |name| name.to_owned())?;
         for project in file.projects(shape)? {
@@ -112,10 +114,10 @@ pub fn install(text: &str, shape: Shape<'_>, change: &Change) -> Result<Installe
             file = list.of_user();
         }
     }
-    let text = file.text();
+    let after = ends.given_to(file.text());
     // What was written must be what was meant, to a reader of its own.
-    File::open(&text, shape)?.servers()?;
-    Ok(Installed { text, entries: told })
+    File::open(ends.taken_from(&after), shape)?.servers()?;
+    Ok(Installed { text: after, entries: told })
 }
 
 /// A server of a client's list.
@@ -134,61 +136,13 @@ pub struct Listed {
 /// # Errors
 /// A sentence about what is wrong with the file.
 pub fn listed(text: &str, shape: Shape<'_>) -> Result<Vec<Listed>, String> {
-    let mut file = File::open(text, shape)?;
+    let mut file = File::open(Ends::of(text).taken_from(text), shape)?;
     let mut all = file.listed(None)?;
     for project in file.projects(shape)? {
         file = file.of_project(&project);
         all.extend(file.listed(Some(&project))?);
     }
     Ok(all)
-}
-
-/// The keys of an entry that runs a server behind sbx.
-fn wrapped(name: &str, server: &Value, sbx: &str, agent: &str) -> Result<Map<String, Value>, Outcome> {
-    let Some(command) = server["command"].as_str() else {
-        return Err(Outcome::Skipped("it is not started by the client"));
-    };
-    if let Some(words) = own_words(server, "wrap") {
-        return Ok(rewrapped(words, sbx, agent));
-    }
-    if own_words(server, "serve").is_some() {
-        return Err(Outcome::Skipped("it is sbx itself, which fences every call"));
-    }
-    let args = server["args"].as_array().cloned().unwrap_or_default();
-    let words = ["mcp", "wrap", "--agent", agent, "--name", name, "--", command].map(|word| json!(word));
-    Ok(Map::from_iter([
-        ("command".to_owned(), json!(sbx)),
-        ("args".to_owned(), words.into_iter().chain(args).collect()),
-    ]))
-}
-
-/// The keys of an entry that is wrapped already, perhaps for another agent or by an sbx that has moved.
-fn rewrapped(words: &[Value], sbx: &str, agent: &str) -> Map<String, Value> {
-    let mut words = words.to_vec();
-    let texts: Vec<&str> = words.iter().map(|word| word.as_str().unwrap_or_default()).collect();
-    match option_value(&texts, "agent", Some('a')) {
-        Some(at) => words[at.word] = json!(format!("{}{agent}", &texts[at.word][..at.from])),
-        None => drop(words.splice(2..2, [json!("--agent"), json!(agent)])),
-    }
-    Map::from_iter([("command".to_owned(), json!(sbx)), ("args".to_owned(), json!(words))])
-}
-
-/// The keys of an entry as it was before sbx.
-fn unwrapped(server: &Value) -> Option<Map<String, Value>> {
-    let words = own_words(server, "wrap")?;
-    let at = words.iter().position(|word| word == "--")?;
-    let (command, args) = words[at + 1..].split_first()?;
-    // A server without words needs no list of them.
-    let args = if args.is_empty() { Value::Null } else { json!(args) };
-    Some(Map::from_iter([("command".to_owned(), command.clone()), ("args".to_owned(), args)]))
-}
-
-/// The words of an entry that runs `sbx mcp` and this.
-fn own_words<'s>(server: &'s Value, what: &str) -> Option<&'s [Value]> {
-    let program = server["command"].as_str()?.rsplit('/').next()?;
-    let words = server["args"].as_array()?;
-    let starts = words.first() == Some(&json!("mcp")) && words.get(1) == Some(&json!(what));
-    (program == "sbx" && starts).then_some(words)
 }
 
 /// A client's file, open for changes.
@@ -198,11 +152,11 @@ enum File<'s> {
 }
 
 impl<'s> File<'s> {
-    fn open(text: &str, shape: Shape<'s>) -> Result<Self, String> {
+    fn open(text: String, shape: Shape<'s>) -> Result<Self, String> {
         Ok(if shape.toml {
-            Self::Toml { document: Box::new(toml::parse(text)?), key: shape.key }
+            Self::Toml { document: Box::new(toml::parse(&text)?), key: shape.key }
         } else {
-            Self::Json { text: text.to_owned(), key: shape.key, project: None }
+            Self::Json { text, key: shape.key, project: None }
         })
     }
 
@@ -277,42 +231,53 @@ impl<'s> File<'s> {
                     unwrapped(&server).ok_or(Outcome::Skipped("it is not wrapped"))
                 }
             };
-            let outcome = meant.map_or_else(Ok, |entry| self.put(&name, Some(&server), entry))?;
+            let outcome = meant.map_or_else(Ok, |meant| self.put(&name, &server, &meant))?;
             told.push((shown(&name), outcome));
         }
         Ok(())
     }
 
-    /// Makes an entry's keys what they should be, or takes away those that are to be nothing; the others stay.
-    fn put(
-        &mut self,
-        name: &str,
-        there: Option<&Value>,
-        entry: Map<String, Value>,
-    ) -> Result<Outcome, String> {
-        if there.is_some_and(|there| entry.iter().all(|(key, value)| &there[key] == value)) {
+    /// Adds an entry.
+    fn add(&mut self, name: &str, command: &str, args: &[String], typed: bool) -> Result<Outcome, String> {
+        let mut entry = Map::new();
+        if typed {
+            entry.insert("type".to_owned(), json!("stdio"));
+        }
+        entry.extend([("command".to_owned(), json!(command)), ("args".to_owned(), json!(args))]);
+        match self {
+            Self::Json { text, key, project } => {
+                let path = [path(key, project), vec![name]].concat();
+                *text = jsonc::set(text, &path, &Value::Object(entry))?;
+            }
+            Self::Toml { document, key } => {
+                let set = entry.into_iter().map(|(key, value)| (key, Edit::Set(value)));
+                toml::edit(document, key, name, set)?;
+            }
+        }
+        Ok(Outcome::Added)
+    }
+
+    /// Makes an entry's keys what they should be; the others stay.
+    fn put(&mut self, name: &str, there: &Value, meant: &Meant) -> Result<Outcome, String> {
+        if meant.iter().all(|(key, edit)| edit.is_done(&there[*key])) {
             return Ok(Outcome::Same);
         }
         match self {
             Self::Json { text, key, project } => {
-                let mut path = path(key, project);
-                path.push(name);
-                if there.is_none() {
-                    *text = jsonc::set(text, &path, &Value::Object(entry))?;
-                    return Ok(Outcome::Added);
-                }
-                for (member, value) in &entry {
-                    path.push(member);
-                    *text = match value {
-                        Value::Null => jsonc::unset(text, &path)?,
-                        value => jsonc::set(text, &path, value)?,
+                for (member, edit) in meant {
+                    let path = [path(key, project), vec![name, member]].concat();
+                    *text = match edit {
+                        Edit::Unset => jsonc::unset(text, &path)?,
+                        Edit::Set(value) => jsonc::set(text, &path, value)?,
+                        Edit::Lead(cut, put) => jsonc::lead(text, &path, *cut, put)?,
                     };
-                    path.pop();
                 }
             }
-            Self::Toml { document, key } => toml::set(document, key, name, &entry)?,
+            Self::Toml { document, key } => {
+                toml::edit(document, key, name, meant.iter().map(|(key, edit)| (*key, edit.clone())))?;
+            }
         }
-        Ok(if there.is_none() { Outcome::Added } else { Outcome::Changed })
+        Ok(Outcome::Changed)
     }
 
     fn text(self) -> String {
@@ -353,7 +318,7 @@ mod tests {
             let twice = install(&once.text, shape, &wrap()).unwrap();
             assert_eq!((twice.text.as_str(), &twice.entries[0].1), (once.text.as_str(), &Outcome::Same));
             let back = install(&once.text, shape, &Change::Unwrap { only: None }).unwrap();
-            let read = |text: &str| File::open(text, shape).unwrap().servers().unwrap();
+            let read = |text: &str| File::open(text.to_owned(), shape).unwrap().servers().unwrap();
             assert_eq!(read(&back.text), read(text));
         }
     }
@@ -381,6 +346,88 @@ mod tests {
         let server = &listed(&done.text, JSON).unwrap()[0].entry;
         let words = ["mcp", "wrap", "--agent", "scout", "--allowlist", "a.yml", "--", "npx", "--agent", "x"];
         assert_eq!((&server["command"], &server["args"]), (&json!("/usr/bin/sbx"), &json!(words)));
+    }
+
+    /// Wraps and unwraps, and expects the same text to the byte; what it was in between.
+    fn there_and_back(text: &str, shape: Shape<'_>) -> String {
+        let once = install(text, shape, &wrap()).unwrap();
+        assert_eq!(once.entries[0].1, Outcome::Changed, "{text}");
+        let twice = install(&once.text, shape, &wrap()).unwrap();
+        assert_eq!((&twice.text, &twice.entries[0].1), (&once.text, &Outcome::Same));
+        assert_eq!(install(&once.text, shape, &Change::Unwrap { only: None }).unwrap().text, text);
+        once.text
+    }
+
+    #[test]
+    fn comments_in_lists_and_ends_of_lines_survive_both_ways() {
+        let inline =
+            "{\"mcpServers\": {\"fs\": {\"command\": \"npx\", \"args\": [ /* a */ \"-y\", /* b */ \"p\" ]}}}";
+        let lines = "{\n  \"mcpServers\": {\n    \"fs\": {\n      \"command\": \"npx\",\n      \"args\": [\n        // yes\n        \"-y\", // why\n        \"p\",\n      ]\n    }\n  }\n}\n";
+        let wrapped = there_and_back(inline, JSON);
+        assert!(wrapped.contains("[ /* a */ \"mcp\", \"wrap\",") && wrapped.contains("/* b */"), "{wrapped}");
+        assert!(there_and_back(lines, JSON).contains("// yes\n        \"mcp\",\n"), "{lines}");
+        let toml = "[mcp_servers.fs]\ncommand = \"npx\"\nargs = [ \"-y\", \"p\" ] # why\n";
+        let toml_lines =
+            "[mcp_servers.fs]\ncommand = \"npx\"\nargs = [\n  # yes\n  \"-y\", # why\n  \"p\",\n]\n";
+        there_and_back("[mcp_servers.fs]\ncommand = \"npx\"\nargs = [\"-y\", \"p\"]\n", TOML);
+        for (text, shape) in [(lines, JSON), (toml, TOML), (toml_lines, TOML)] {
+            assert!(there_and_back(text, shape).contains("why"));
+            let windows = there_and_back(&text.replace('\n', "\r\n"), shape);
+            assert_eq!(windows.matches('\n').count(), windows.matches("\r\n").count());
+            assert!(there_and_back(&format!("\u{feff}{text}"), shape).starts_with('\u{feff}'));
+        }
+        assert!(install("a = 1\r\nb = 2\n", TOML, &wrap()).is_err());
+    }
+
+    #[test]
+    fn what_would_not_come_back_is_left_alone() {
+        for (entry, why) in [
+            (json!({ "command": "x", "args": ["p", 8080] }), "its `args` are not a list of words"),
+            (json!({ "command": "x", "args": "-y p" }), "its `args` are not a list of words"),
+            (
+                json!({ "type": "http", "url": "https://a", "command": "x" }),
+                "it is not started by the client",
+            ),
+            (json!({ "url": "https://a", "command": "x" }), "it is not started by the client"),
+        ] {
+            let text = json!({ "mcpServers": { "fs": entry } }).to_string();
+            let done = install(&text, JSON, &wrap()).unwrap();
+            assert_eq!((done.text, &done.entries[0].1), (text, &Outcome::Skipped(why)));
+        }
+        let toml = "[mcp_servers.fs]\ncommand = \"x\"\nargs = [\"p\", 8080]\n";
+        assert!(matches!(install(toml, TOML, &wrap()).unwrap().entries[0].1, Outcome::Skipped(_)));
+    }
+
+    #[test]
+    fn a_server_in_place_of_one_on_the_network_is_nothing_of_it() {
+        let text =
+            json!({ "mcpServers": { "fs": { "type": "http", "url": "https://a", "headers": {}, "x": 1 } } });
+        let add = Change::Add { name: "fs".into(), command: "sbx".into(), args: vec!["mcp".into()] };
+        let done = install(&text.to_string(), JSON, &add).unwrap();
+        let wanted = json!({ "type": "stdio", "x": 1, "command": "sbx", "args": ["mcp"] });
+        assert_eq!(listed(&done.text, JSON).unwrap()[0].entry, wanted);
+        assert_eq!(install(&done.text, JSON, &add).unwrap().entries[0].1, Outcome::Same);
+    }
+
+    #[test]
+    fn sbx_is_known_by_its_words_whatever_it_is_called() {
+        let moved = Change::Wrap { command: "/opt/sbx-x86_64".into(), agent: "scout".into(), only: None };
+        let odd = json!({ "mcpServers": { "-x": { "command": "npx", "args": ["--", "p"] }, "--": { "command": "q" } } });
+        let once = install(&odd.to_string(), JSON, &moved).unwrap();
+        assert!(once.text.contains("--name=-x") && once.text.contains("--name=--\""), "{}", once.text);
+        let twice = install(&once.text, JSON, &moved).unwrap();
+        assert!(twice.entries.iter().all(|(_, outcome)| *outcome == Outcome::Same), "{:?}", twice.entries);
+        let back = install(&once.text, JSON, &Change::Unwrap { only: None }).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&back.text).unwrap(), odd);
+        // By hand, without a word between; and as it was once written for such a name.
+        for args in [
+            json!(["mcp", "wrap", "-a", "x", "--name", "--", "--", "npx"]),
+            json!(["mcp", "wrap", "-a", "x", "npx"]),
+        ] {
+            let text = json!({ "mcpServers": { "fs": { "command": "/x/sbx-2", "args": args } } }).to_string();
+            let back = install(&text, JSON, &Change::Unwrap { only: None }).unwrap();
+            assert_eq!(listed(&back.text, JSON).unwrap()[0].entry, json!({ "command": "npx" }));
+        }
     }
 
     #[test]

@@ -1,11 +1,19 @@
 //! A client's TOML, edited in place.
 
+use super::entry::Edit;
+
 use serde_json::{Map, Value, json};
-use toml_edit::{Array, DocumentMut, Item, Table, value};
+use toml_edit::{Array, DocumentMut, Item, RawString, Table, TableLike};
 
 /// Reads a file of settings.
 pub(super) fn parse(text: &str) -> Result<DocumentMut, String> {
-    text.parse::<DocumentMut>().map_err(|error| error.to_string().trim_end().to_owned())
+    let document = text.parse::<DocumentMut>().map_err(|error| error.to_string().trim_end().to_owned())?;
+    // What is not meant to change stays as it is.
+    if document.to_string() == text {
+        Ok(document)
+    } else {
+        Err("its lines end in two ways; make them one".to_owned())
+    }
 }
 
 /// Every server of the list, as far as it is words and tables of words.
@@ -33,12 +41,12 @@ pub(super) fn servers(document: &DocumentMut, key: &str) -> Result<Map<String, V
     Ok(servers)
 }
 
-/// Sets keys of one server; what else it has stays.
-pub(super) fn set(
+/// Changes keys of one server, which is made if there is none; what else it has stays.
+pub(super) fn edit<K: AsRef<str>>(
     document: &mut DocumentMut,
     key: &str,
     name: &str,
-    entry: &Map<String, Value>,
+    edits: impl IntoIterator<Item = (K, Edit)>,
 ) -> Result<(), String> {
     let list = document.entry(key).or_insert_with(|| {
         let mut table = Table::new();
@@ -51,29 +59,58 @@ pub(super) fn set(
     }
     let server = list.get_mut(name).and_then(Item::as_table_like_mut);
     let server = server.ok_or_else(|| format!("`{key}.{name}` is not a table"))?;
-    for (key, wanted) in entry {
-        if wanted.is_null() {
-            server.remove(key);
-            continue;
-        }
-        let new = match wanted {
-            Value::String(text) => value(text.as_str()),
-            Value::Array(words) => value(words.iter().filter_map(Value::as_str).collect::<Array>()),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => continue,
-        };
-        match server.get_mut(key).and_then(Item::as_value_mut) {
-            // The comment behind a value belongs to its line.
-            Some(old) => {
-                let decor = old.decor().clone();
-                if let Item::Value(new) = new {
-                    *old = new;
-                    *old.decor_mut() = decor;
-                }
+    for (key, edit) in edits {
+        let key = key.as_ref();
+        match edit {
+            Edit::Unset => drop(server.remove(key)),
+            Edit::Set(Value::String(text)) => put(server, key, text.into()),
+            Edit::Set(wanted) => {
+                let words = wanted.as_array().into_iter().flatten();
+                put(server, key, words.filter_map(Value::as_str).collect::<Array>().into());
             }
-            None => {
-                server.insert(key, new);
+            Edit::Lead(cut, words) => {
+                let list = server.get_mut(key).and_then(Item::as_array_mut);
+                lead(list.ok_or_else(|| format!("`{key}.{name}.{key}` is not a list"))?, cut, &words);
             }
         }
     }
     Ok(())
+}
+
+/// Sets a key; the comment behind a value belongs to its line.
+fn put(server: &mut dyn TableLike, key: &str, mut new: toml_edit::Value) {
+    match server.get_mut(key).and_then(Item::as_value_mut) {
+        Some(old) => {
+            *new.decor_mut() = old.decor().clone();
+            *old = new;
+        }
+        None => drop(server.insert(key, Item::Value(new))),
+    }
+}
+
+/// Makes the first words of a list others; the rest stays, with the comments in it.
+fn lead(list: &mut Array, cut: usize, put: &[String]) {
+    let ahead = |list: &Array| {
+        let prefix = list.get(0).and_then(|first| first.decor().prefix()).and_then(RawString::as_str);
+        prefix.unwrap_or_default().to_owned()
+    };
+    let was = ahead(list);
+    for _ in 0..cut.min(list.len()) {
+        list.remove(0);
+    }
+    // A word a line where the first has one of its own, and no comment twice.
+    let own_line = was.rfind('\n').map(|at| was[at..].to_owned());
+    let apart = own_line.clone().unwrap_or_else(|| " ".to_owned());
+    if !ahead(list).contains('\n') {
+        let next = if put.is_empty() { was.clone() } else { " ".to_owned() };
+        if let Some(first) = list.get_mut(0) {
+            first.decor_mut().set_prefix(next);
+        }
+    }
+    for (at, word) in put.iter().enumerate() {
+        let mut word = toml_edit::Value::from(word.as_str());
+        let first = own_line.clone().unwrap_or_else(|| was.clone());
+        word.decor_mut().set_prefix(if at == 0 { first } else { apart.clone() });
+        list.insert_formatted(at, word);
+    }
 }

@@ -200,7 +200,10 @@ pub fn guess_id(head: &[u8], tail: &[u8]) -> Option<String> {
     let from_tail = || {
         let tail = String::from_utf8_lossy(tail);
         let at = tail.rfind("\"id\":")?;
-        raw(&format!("{{{}", &tail[at..]), "id").and_then(Id::read).map(|id| id.spelled().to_owned())
+        let rest = format!("{{{}", tail[at..].trim_end());
+        // Where more than one map ends behind it, it is another's, deeper inside.
+        Json::read(&rest).ok()?;
+        raw(&rest, "id").and_then(Id::read).map(|id| id.spelled().to_owned())
     };
     from_head().or_else(from_tail)
 }
@@ -271,6 +274,23 @@ mod tests {
     }
 
     #[test]
+    fn numbers_that_are_compared_are_told_apart() {
+        let exact = |text| Json::read(text).unwrap().to_exact_value();
+        for (one, other) in [
+            ("18446744073709551616", "18446744073709551617"),
+            ("0.1234567890123456789", "0.1234567890123456788"),
+            ("1e-400", "2e-400"),
+            ("1e400", "2e400"),
+            ("-9223372036854775809", "-9223372036854775810"),
+        ] {
+            assert_ne!(exact(one), exact(other), "{one}");
+        }
+        for plain in ["0", "-1", "0.5", "1e3", "18446744073709551615", "0.0", "0e5"] {
+            assert!(exact(plain).is_number(), "{plain}");
+        }
+    }
+
+    #[test]
     fn identifiers_are_the_same_in_every_spelling() {
         let key = |text| Id::read(text).unwrap().key();
         assert_eq!(key("1"), key("1.0"));
@@ -289,5 +309,7 @@ mod tests {
             "\"k\""
         );
         assert_eq!(guess_id(b"{\"x\":", b"}"), None);
+        // Another's, deeper inside.
+        assert_eq!(guess_id(b"{\"params\":{\"x\":\"aa", b"aa\",\"id\":7}}"), None);
     }
 }

@@ -16,4 +16,4 @@ pub use answer::{
 pub use json::Fault;
 pub use line::{Line, LineReader};
 pub use message::{Id, Kind, Message, guess_id};
-pub use tree::{Json, lookalike, raw, with_member};
+pub use tree::{Json, lookalike, raw, with_member, without_like};

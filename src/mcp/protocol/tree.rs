@@ -128,19 +128,49 @@ impl<'l> Json<'l> {
     /// The same for code that knows serde; a number that has no such value becomes its spelling.
     #[must_use]
     pub fn to_value(&self) -> Value {
+        self.valued(&|_| true)
+    }
+
+    /// The same for comparing: a number becomes its spelling also when another one would have the same value.
+    #[must_use]
+    pub fn to_exact_value(&self) -> Value {
+        self.valued(&is_exact)
+    }
+
+    fn valued(&self, has_value: &impl Fn(&str) -> bool) -> Value {
         match self {
             Self::Null => Value::Null,
             Self::Bool(value) => Value::Bool(*value),
             Self::Number(spelled) => {
-                serde_json::from_str(spelled).unwrap_or_else(|_| Value::String((*spelled).to_owned()))
+                let value = serde_json::from_str(spelled).ok().filter(|_| has_value(spelled));
+                value.unwrap_or_else(|| Value::String((*spelled).to_owned()))
             }
             Self::Text(text) => Value::String(text.clone().into_owned()),
-            Self::List(items) => items.iter().map(Self::to_value).collect(),
+            Self::List(items) => items.iter().map(|item| item.valued(has_value)).collect(),
             Self::Map(members) => {
-                members.iter().map(|(key, value)| (key.clone().into_owned(), value.to_value())).collect()
+                let pair =
+                    |(key, value): &(Cow<'l, str>, Self)| (key.clone().into_owned(), value.valued(has_value));
+                members.iter().map(pair).collect()
             }
         }
     }
+}
+
+/// Digits that floating point keeps.
+const KEPT_DIGITS: usize = 15;
+
+/// Whether no other number has the value that a number gets.
+fn is_exact(spelled: &str) -> bool {
+    if spelled.parse::<i64>().is_ok() || spelled.parse::<u64>().is_ok() {
+        return true;
+    }
+    let digits = spelled.split(['e', 'E']).next().unwrap_or_default();
+    let digits: String = digits.chars().filter(char::is_ascii_digit).collect();
+    let few = digits.trim_start_matches('0').len() <= KEPT_DIGITS;
+    let zero = digits.bytes().all(|digit| digit == b'0');
+    // What is written into a lock file must be the same when it is read again.
+    let again = |value: f64| serde_json::from_str(&Value::from(value).to_string()).ok() == Some(value);
+    few && serde_json::from_str::<f64>(spelled).is_ok_and(|value| again(value) && (zero || value.is_normal()))
 }
 
 fn build<'l>(scanner: &mut Scanner<'l>, depth: usize, level: usize) -> Result<Json<'l>, Fault> {
@@ -208,6 +238,17 @@ pub(super) fn unique<'k>(
 pub fn lookalike<'m>(members: &'m [(Cow<'_, str>, Json<'_>)], wanted: &str) -> Option<&'m str> {
     let wanted_folded = fold(wanted);
     members.iter().map(|(key, _)| key.as_ref()).find(|key| *key != wanted && fold(key) == wanted_folded)
+}
+
+/// A map's text without a member, and without what some reader takes for it; none when it is no map.
+#[must_use]
+pub fn without_like(map: &str, key: &str) -> Option<String> {
+    let tree = Json::read(map).ok()?;
+    let wanted = fold(key);
+    let kept = tree.members()?.iter().filter(|(name, _)| fold(name) != wanted).cloned().collect();
+    let mut out = String::new();
+    Json::Map(kept).write(&mut out);
+    Some(out)
 }
 
 /// A string in quotes, with nothing inside that any reader takes for a line's end.

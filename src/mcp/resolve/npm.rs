@@ -89,11 +89,20 @@ fn is_whole(modules: &Path) -> bool {
 fn cache(world: &World) -> PathBuf {
     let variable = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let settings = std::fs::read_to_string(world.home.join(".npmrc")).unwrap_or_default();
-    let written = settings.lines().find_map(|line| line.trim().strip_prefix("cache=").map(PathBuf::from));
+    let written = setting(&settings, "cache").map(PathBuf::from);
     variable("npm_config_cache")
         .or_else(|| variable("NPM_CONFIG_CACHE"))
         .or(written.filter(|path| path.is_absolute()))
         .unwrap_or_else(|| world.home.join(".npm"))
+}
+
+/// What npm's settings say of a key; what is said last holds.
+fn setting<'s>(settings: &'s str, wanted: &str) -> Option<&'s str> {
+    let pairs = settings.lines().filter_map(|line| line.split_once('='));
+    let (_, value) = pairs.rev().find(|(key, _)| key.trim() == wanted)?;
+    let value = value.trim();
+    let quoted = ['"', '\''].iter().find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote));
+    Some(quoted.unwrap_or(value))
 }
 
 /// A package's name and version, when it is one of the registry's.
@@ -159,6 +168,14 @@ mod tests {
         let asked = parse(&words("--package=a -p b tool x")).unwrap();
         assert_eq!((asked.packages, asked.program), (vec!["a".into(), "b".into()], Some("tool".into())));
         assert!(parse(&words("-c evil")).is_err() && parse(&words("--node-options=x pkg")).is_err());
+    }
+
+    #[test]
+    fn settings_are_read_as_npm_reads_them() {
+        for text in ["cache=/c", "  cache = /c ", "x=1\ncache = \"/c\"\n", "cache=/old\ncache = '/c'"] {
+            assert_eq!(setting(text, "cache"), Some("/c"), "{text}");
+        }
+        assert_eq!(setting("; cache=/c\n#cache=/c\ncaches=/c\n", "cache"), None);
     }
 
     #[test]
