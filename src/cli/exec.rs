@@ -6,8 +6,8 @@ use crate::audit::Sink;
 use crate::decide::{Decision, Request};
 use crate::plan::Invocation;
 use crate::run::{
-    Agent, ClosedCall, Ran, Refusal, Setting, audit, closed_calls, denied, exit_status, is_traced, judge,
-    outcome_json, refused, run,
+    Agent, ClosedCall, Ran, Refusal, Setting, audit, closed_calls, denied, is_traced, judge,
+    outcome_json, outcome_status, refused, run,
 };
 use clap::{Args, Subcommand};
 use sbx_platform::plan::Stdio;
@@ -238,7 +238,7 @@ impl Fence {
     }
 
     fn report(&self, ui: &Ui, ran: &Ran, refused: &[Refusal]) -> Result<u8, CliError> {
-        let status = exit_status(&ran.outcome.end);
+        let status = outcome_status(&ran.outcome);
         let mut body = outcome_json(&ran.outcome);
         body["remarks"] = json!(ran.remarks);
         body["warnings"] = json!(ran.warnings);
@@ -253,6 +253,7 @@ impl Fence {
             ui.answer_json(&body)?;
             return Ok(status);
         }
+        ran.outcome.lost.iter().for_each(|lost| ui.remark(format!("sbx: {lost}")));
         ran.warnings.iter().for_each(|warning| ui.remark(format!("sbx: {warning}")));
         // Without --explain only what is known anyway is told, and only when the command failed.
         let told = if self.explain {

@@ -77,3 +77,26 @@ fn a_terminal_that_is_held_gets_everything_when_it_goes_on() {
     let run = bench.shell_line(&format!("python3 held.py never sh -c 'exec {launch}'"));
     assert!(run.stdout.starts_with("124 "), "{} {}", run.stdout, run.stderr);
 }
+
+#[test]
+fn output_that_cannot_be_written_is_told_and_no_success() {
+    for (backend, accepted) in BACKENDS {
+        let bench = Bench::new("lost");
+        bench.open_record("");
+        let exec = format!("SBX exec --agent agent.yml --backend {backend} {accepted}");
+        let run = bench.shell_line(&format!("{exec} --status-fd 3 -- echo hi 3>status >/dev/full; echo $?"));
+        assert_eq!(run.stdout, "125\n", "{backend}");
+        let said = "cannot write standard output: No space left on device (os error 28)";
+        assert_eq!(run.stderr, format!("sbx: {said}\n"), "{backend}");
+        let told: serde_json::Value = serde_json::from_str(&bench.read("status")).expect("JSON");
+        assert_eq!((told["exit"].as_i64(), told["status"].as_i64()), (Some(0), Some(125)), "{backend}: {told}");
+        assert_eq!(told["lost"], serde_json::json!([said]), "{backend}");
+        // A command that failed keeps its own status; of what is lost of errors the status tells.
+        let run = bench.shell_line(&format!("{exec} -- sh -c 'echo hi; exit 3' >/dev/full; echo $?"));
+        assert_eq!((run.stdout.as_str(), run.stderr.contains(said)), ("3\n", true), "{backend}: {}", run.stderr);
+        let run = bench.shell_line(&format!("{exec} -- sh -c 'echo hi >&2; echo out' 2>/dev/full; echo $?"));
+        assert_eq!(run.stdout, "out\n125\n", "{backend}");
+        let run = bench.shell_line(&format!("{exec} -- true >/dev/full; echo $?"));
+        assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("0\n", ""), "{backend}: nothing was lost");
+    }
+}

@@ -305,6 +305,7 @@ fn outcome(finished: Finished, group: Option<&Group>, begun: Instant, enforcemen
         stderr: collected.next().unwrap_or_default(),
         acts: finished.acts,
         reached,
+        lost: finished.lost,
     }
 }
 

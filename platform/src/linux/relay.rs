@@ -8,8 +8,9 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::error::PlatformError;
-use crate::linux::sys::{check_int, fd, inet};
+use crate::linux::sys::{check_int, fd, inet, number};
 use crate::plan::{Plan, Stdio};
+use crate::report::{Lost, Stream};
 
 /// Bytes moved at once.
 const CHUNK: usize = 64 << 10;
@@ -54,8 +55,10 @@ pub(crate) struct Relay {
     to: Option<To>,
     held: Vec<u8>,
     chunk: usize,
-    /// Whether these bytes count as output.
-    output: bool,
+    /// The stream of output these bytes are of, if they are output.
+    output: Option<Stream>,
+    /// The first error in writing them, but for that of a reader who is gone.
+    error: Option<i32>,
 }
 
 /// The command's descriptors and what has to be relayed for them.
@@ -85,7 +88,8 @@ fn one(plan: &Plan, number: RawFd, relays: &mut Vec<Relay>) -> io::Result<OwnedF
         Stdio::Capture if input => null(),
         Stdio::Capture => {
             let (read, write) = fd::pipe()?;
-            relays.push(Relay::output(read, To::Memory(Vec::new()))?);
+                            relays.push(Relay::output(read, To::Memory(Vec::new()), number)?);
+
             Ok(write)
         }
         Stdio::Inherit => {
@@ -97,10 +101,10 @@ fn one(plan: &Plan, number: RawFd, relays: &mut Vec<Relay>) -> io::Result<OwnedF
                     let (read, write) = fd::pipe()?;
                     if input {
                         fd::set_nonblocking(write.as_raw_fd())?;
-                        relays.push(Relay::new(From::Host(0), To::Own(write), false));
+                        relays.push(Relay::new(From::Host(0), To::Own(write), None));
                         return Ok(read);
                     }
-                    relays.push(Relay::output(read, To::host(number))?);
+                    relays.push(Relay::output(read, To::host(number), number)?);
                     Ok(write)
                 }
             }
@@ -111,7 +115,8 @@ fn one(plan: &Plan, number: RawFd, relays: &mut Vec<Relay>) -> io::Result<OwnedF
 /// The relays of a private terminal.
 pub(crate) fn terminal(master: OwnedFd) -> io::Result<[Relay; 2]> {
     let copy = fd::dup_above(master.as_raw_fd(), 3)?;
-    Ok([Relay::new(From::Host(0), To::Own(copy), false), Relay::new(From::Own(master), To::host(1), true)])
+    let output = Relay::new(From::Own(master), To::host(1), Some(Stream::Output));
+    Ok([Relay::new(From::Host(0), To::Own(copy), None), output])
 }
 
 fn null() -> io::Result<OwnedFd> {
@@ -140,7 +145,7 @@ fn kind(number: RawFd) -> io::Result<Kind> {
 }
 
 impl Relay {
-    fn new(from: From, to: To, output: bool) -> Self {
+    fn new(from: From, to: To, output: Option<Stream>) -> Self {
         let target = match &to {
             To::Host(raw) => Some(*raw),
             To::Own(own) => Some(own.as_raw_fd()),
@@ -150,17 +155,23 @@ impl Relay {
             .and_then(|raw| fd::stat(raw).ok())
             .is_some_and(|found| found.st_mode & libc::S_IFMT == libc::S_IFREG);
         let chunk = if target.is_none() || regular { CHUNK } else { PIPE_CHUNK };
-        Self { from: Some(from), to: Some(to), held: Vec::new(), chunk, output }
+        Self { from: Some(from), to: Some(to), held: Vec::new(), chunk, output, error: None }
     }
 
-    fn output(read: OwnedFd, to: To) -> io::Result<Self> {
+    fn output(read: OwnedFd, to: To, number: RawFd) -> io::Result<Self> {
         fd::set_nonblocking(read.as_raw_fd())?;
-        Ok(Self::new(From::Own(read), to, true))
+        let stream = if number == libc::STDERR_FILENO { Stream::Error } else { Stream::Output };
+        Ok(Self::new(From::Own(read), to, Some(stream)))
     }
 
     /// Whether these bytes count as output.
     pub(crate) fn is_output(&self) -> bool {
-        self.output
+        self.output.is_some()
+    }
+
+    /// What could not be written, if something could not.
+    pub(crate) fn lost(&self) -> Option<Lost> {
+        Some(Lost { stream: self.output?, errno: self.error? })
     }
 
     /// What to wait for: the source while nothing is held, the target while something is.
@@ -212,7 +223,10 @@ impl Relay {
         match fd::write(to, &self.held[..length]) {
             Ok(written) => drop(self.held.drain(..written)),
             Err(error) if is_later(&error) => {}
-            Err(_) => {
+            Err(error) => {
+                // A reader who is gone wants no more.
+                let errno = number(&error);
+                self.error = Some(errno).filter(|errno| *errno != libc::EPIPE);
                 self.held.clear();
                 self.close();
             }

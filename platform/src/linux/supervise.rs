@@ -17,7 +17,7 @@ use crate::linux::spawn::Ties;
 use crate::linux::spent;
 use crate::linux::sys::{fd, memory, process, signal, socket};
 use crate::plan::{Network, Plan, Stdio};
-use crate::report::{Act, End, Limit, SetupFailure, Step};
+use crate::report::{Act, End, Limit, Lost, SetupFailure, Step};
 use crate::signals::{GRACE, Wish, wish};
 use crate::terminal::{self, Raw};
 
@@ -62,6 +62,8 @@ pub(crate) struct Finished {
     pub(crate) acts: Vec<Act>,
     /// Limits that were reached, whether or not everything was ended for it.
     pub(crate) reached: Vec<Limit>,
+    /// Output that could not be written.
+    pub(crate) lost: Vec<Lost>,
 }
 
 /// Acts that are remembered.
@@ -459,8 +461,9 @@ impl Watch<'_> {
                 _ => End::Setup(SetupFailure { step, object: object.to_owned(), errno: libc::ECHILD }),
             },
         };
+        let lost = self.relays.iter().filter_map(Relay::lost).collect();
         let collected = self.relays.into_iter().filter_map(Relay::collected).collect();
-        Finished { end, collected, acts: self.acts, reached }
+        Finished { end, collected, acts: self.acts, reached, lost }
     }
 }
 

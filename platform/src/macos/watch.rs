@@ -95,7 +95,8 @@ impl Watch {
         let acts = log.map(|log| log.finish(&prepared.surroundings.tag)).unwrap_or_default();
         let (stdout, stderr) = relays.finish();
         let reached = if let End::Limit(limit) = end { vec![limit] } else { Vec::new() };
-        Outcome { end, duration: self.begun.elapsed(), enforcement, stdout, stderr, acts, reached }
+        let lost = Vec::new();
+        Outcome { end, duration: self.begun.elapsed(), enforcement, stdout, stderr, acts, reached, lost }
     }
 
     /// Waits a tick; why the launch must end, if it must.
