@@ -100,3 +100,27 @@ fn output_that_cannot_be_written_is_told_and_no_success() {
         assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("0\n", ""), "{backend}: nothing was lost");
     }
 }
+
+#[test]
+fn of_a_file_as_input_what_the_command_did_not_take_is_left() {
+    for (backend, accepted) in BACKENDS {
+        let bench = Bench::new("left");
+        bench.open_record("");
+        bench.shell_line("printf '1\\n2\\n3\\n' > few; seq 100000 > many");
+        let exec = format!("SBX exec --agent agent.yml --backend {backend} {accepted} --");
+        let run = bench.shell_line(&format!("while read x; do {exec} true; echo $x; done < few"));
+        assert_eq!(run.stdout, "1\n2\n3\n", "{backend}: {}", run.stderr);
+        // What is far on, and more than all that lies between can hold.
+        for file in ["few", "many"] {
+            let line = format!("(read x; {exec} dd bs=1 count=2 2>/dev/null; read x; echo $x) < {file}");
+            let run = bench.shell_line(&line);
+            assert_eq!(run.stdout, "2\n3\n", "{backend} {file}: {}", run.stderr);
+        }
+        let line = format!("({exec} wc -l; wc -c; {exec} wc -c) < many");
+        let run = bench.shell_line(&line);
+        assert_eq!(run.stdout, "100000\n0\n0\n", "{backend}: {}", run.stderr);
+        // Nor is anything lost of a file that was read and is not passed on when the command ends.
+        let line = format!("({exec} sh -c 'sleep 0.3; exit 3'; wc -l) < many");
+        assert_eq!(bench.shell_line(&line).stdout, "100000\n", "{backend}");
+    }
+}

@@ -10,6 +10,7 @@ mod bwrap;
 mod caps;
 mod cgroup;
 pub(crate) mod entry;
+mod input;
 mod keeper;
 pub(crate) mod landlock;
 mod limits;

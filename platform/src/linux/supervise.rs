@@ -30,6 +30,9 @@ const SETTLED: Duration = Duration::from_millis(250);
 /// How often the processor time of the whole tree is added up, where it is limited.
 const COUNTING: Duration = Duration::from_millis(100);
 
+/// How often is looked whether we are in front of the user's terminal again.
+const BEHIND: Duration = Duration::from_millis(300);
+
 /// A started inner process.
 #[derive(Debug)]
 pub(crate) struct Started {
@@ -148,6 +151,7 @@ impl Watch<'_> {
             self.kill();
         }
         let last = process::reap_counting(self.started.pid);
+        self.relays.iter().for_each(Relay::give_back);
         let program = || self.plan.program.display().to_string();
         outcome.map_err(|error| PlatformError::on("wait for", program(), error))?;
         if let Some(error) = self.given_up.take() {
@@ -198,8 +202,9 @@ impl Watch<'_> {
 
     /// Milliseconds until the next thing that happens by itself.
     fn patience(&self) -> c_int {
-        let next = [self.deadline, self.kill_at, self.settled_at, self.count_at].into_iter().flatten().min();
-        milliseconds(next)
+        let behind = self.relays.iter().any(Relay::is_behind).then(|| Instant::now() + BEHIND);
+        let all = [self.deadline, self.kill_at, self.settled_at, self.count_at, behind];
+        milliseconds(all.into_iter().flatten().min())
     }
 
     fn keep_time(&mut self) {
