@@ -6,8 +6,8 @@ use crate::audit::Sink;
 use crate::decide::{Decision, Request};
 use crate::plan::Invocation;
 use crate::run::{
-    Agent, ClosedCall, Ran, Refusal, Setting, audit, closed_calls, denied, is_traced, judge,
-    outcome_json, outcome_status, refused, run,
+    Agent, ClosedCall, Ran, Refusal, Setting, audit, closed_calls, denied, is_traced, judge, outcome_json,
+    outcome_status, refused, run,
 };
 use clap::{Args, Subcommand};
 use sbx_platform::plan::Stdio;

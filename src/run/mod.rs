@@ -22,8 +22,8 @@ pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
 pub use cancel::Cancel;
 pub use explain::{ClosedCall, Refusal, closed_calls, denial_of, is_traced, refused};
 pub use launch::{
-    Ran, RunError, Started, end_events, exit_status, outcome_json, outcome_status, planned, record_end, run, run_on,
-    run_until, start, start_helper,
+    Ran, RunError, Started, end_events, exit_status, outcome_json, outcome_status, planned, record_end, run,
+    run_on, run_until, start, start_helper,
 };
 pub use live::{Live, LiveFor};
 pub use network::{Network, fetcher};

@@ -48,7 +48,10 @@ fn nothing_comes_out_of_a_private_place_under_a_protected_name() {
             assert!(!bench.exists(name), "{backend:?}: {name}");
         }
         for config in [".git/config", "x/.git/config", "repo/.git/config"] {
-            assert!(!bench.exists(config) || !bench.read(config).contains("fsmonitor"), "{backend:?}: {config}");
+            assert!(
+                !bench.exists(config) || !bench.read(config).contains("fsmonitor"),
+                "{backend:?}: {config}"
+            );
         }
         assert!(!bench.exists(".git/hooks/pre-commit") && !bench.exists("repo/.git/hooks/pre-commit"));
     }
@@ -99,4 +102,16 @@ fn private_directories_inside_a_project_are_the_projects() {
     ));
     assert_eq!(run.stdout, "inside\nmoved\n", "{}", run.stderr);
     assert!(run.stderr.contains(".envrc"), "{}", run.stderr);
+}
+
+#[test]
+fn the_machines_own_name_is_known_inside() {
+    let script = "import socket; print(*socket.gethostbyname_ex(socket.gethostname())[2], socket.getfqdn())";
+    // Without namespaces it is the host's own.
+    for backend in &BACKENDS[..2] {
+        let bench = Bench::new("name");
+        bench.open_record("");
+        let run = attack(&bench, *backend, &format!("python3 -c '{script}'"));
+        assert_eq!(run.stdout, "127.0.0.1 localhost\n", "{backend:?}: {}", run.stderr);
+    }
 }

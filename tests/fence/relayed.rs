@@ -89,11 +89,20 @@ fn output_that_cannot_be_written_is_told_and_no_success() {
         let said = "cannot write standard output: No space left on device (os error 28)";
         assert_eq!(run.stderr, format!("sbx: {said}\n"), "{backend}");
         let told: serde_json::Value = serde_json::from_str(&bench.read("status")).expect("JSON");
-        assert_eq!((told["exit"].as_i64(), told["status"].as_i64()), (Some(0), Some(125)), "{backend}: {told}");
+        assert_eq!(
+            (told["exit"].as_i64(), told["status"].as_i64()),
+            (Some(0), Some(125)),
+            "{backend}: {told}"
+        );
         assert_eq!(told["lost"], serde_json::json!([said]), "{backend}");
         // A command that failed keeps its own status; of what is lost of errors the status tells.
         let run = bench.shell_line(&format!("{exec} -- sh -c 'echo hi; exit 3' >/dev/full; echo $?"));
-        assert_eq!((run.stdout.as_str(), run.stderr.contains(said)), ("3\n", true), "{backend}: {}", run.stderr);
+        assert_eq!(
+            (run.stdout.as_str(), run.stderr.contains(said)),
+            ("3\n", true),
+            "{backend}: {}",
+            run.stderr
+        );
         let run = bench.shell_line(&format!("{exec} -- sh -c 'echo hi >&2; echo out' 2>/dev/full; echo $?"));
         assert_eq!(run.stdout, "out\n125\n", "{backend}");
         let run = bench.shell_line(&format!("{exec} -- true >/dev/full; echo $?"));

@@ -106,8 +106,13 @@ fn signals_that_sbx_was_started_to_ignore_are_ignored_inside_too() {
             let before = format!("env --default-signal sh -c 'trap \"\" {ignored}; exec");
             let run = bench.shell_line(&format!("{before} {own}'; {before} {exec} {own}'"));
             // The first sixteen: those of the C library are its own.
-            let first: Vec<_> = run.stdout.lines().map(|line| &line[line.len().saturating_sub(4)..]).collect();
-            assert!(first.len() == 2 && first[0] == first[1], "{backend} {ignored}: {first:?} {}", run.stderr);
+            let first: Vec<_> =
+                run.stdout.lines().map(|line| &line[line.len().saturating_sub(4)..]).collect();
+            assert!(
+                first.len() == 2 && first[0] == first[1],
+                "{backend} {ignored}: {first:?} {}",
+                run.stderr
+            );
         }
     }
 }

@@ -91,7 +91,7 @@ fn one(plan: &Plan, number: RawFd, relays: &mut Vec<Relay>) -> io::Result<OwnedF
         Stdio::Capture if input => null(),
         Stdio::Capture => {
             let (read, write) = fd::pipe()?;
-                            relays.push(Relay::output(read, To::Memory(Vec::new()), number)?);
+            relays.push(Relay::output(read, To::Memory(Vec::new()), number)?);
 
             Ok(write)
         }
