@@ -3,6 +3,7 @@
 mod acts;
 mod cancel;
 mod explain;
+mod kept;
 mod launch;
 mod live;
 mod network;
@@ -21,6 +22,7 @@ mod why;
 pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
 pub use cancel::Cancel;
 pub use explain::{ClosedCall, Refusal, closed_calls, denial_of, is_traced, refused};
+pub use kept::kept;
 pub use launch::{
     Ran, RunError, Started, end_events, exit_status, outcome_json, outcome_status, planned, record_end, run,
     run_on, run_until, start, start_helper,
