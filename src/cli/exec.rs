@@ -6,8 +6,8 @@ use crate::audit::Sink;
 use crate::decide::{Decision, Request};
 use crate::plan::Invocation;
 use crate::run::{
-    Agent, ClosedCall, Ran, Refusal, Setting, audit, closed_calls, denied, is_traced, judge, kept,
-    outcome_json, outcome_status, refused, run,
+    Agent, ClosedCall, Ran, Refusal, Setting, audit, barred_root, closed_calls, denied, is_traced, judge,
+    kept, outcome_json, outcome_status, refused, run,
 };
 use clap::{Args, Subcommand};
 use sbx_platform::plan::Stdio;
@@ -209,7 +209,8 @@ impl Fence {
                 // Of a command that failed all refusals are told.
                 let content = ran.outcome.end == End::Exited(0) && !self.explain;
                 let kept = if content { kept(&permit, &ran.outcome.acts) } else { Vec::new() };
-                self.report(ui, &ran, &denials, &kept)
+                let barred = if content { None } else { barred_root(&permit, &ran.outcome.acts) };
+                self.report(ui, &ran, &denials, &[kept, Vec::from_iter(barred)].concat())
             }
             Err(error) => {
                 ui.remark(explain(&error).to_string());

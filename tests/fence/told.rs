@@ -216,12 +216,33 @@ fn ordinary_work_with_git_is_silent() {
             "git worktree add -q tree; git -C tree status; git worktree remove tree; git worktree prune",
             "git clone -q . copy; git -C copy log --oneline; git -C copy fetch -q",
             "git init -q new; git -C new config user.name x; git -C new status",
-            "git branch -D side; git tag v1; git reset -q --hard; git clean -qfd; git remote -v",
+            "git branch -D side; git tag v1; git reset -q --hard; git clean -qfd -e agent.yml; git remote -v",
         ] {
             let run = attack(&bench, backend, &format!("set -e; {{ {act}; }} >/dev/null"));
             // That the clone has an `.envrc` of its own is told of all clones.
             let own: Vec<_> = run.stderr.lines().filter(|line| line.contains("protected")).collect();
             assert!(own.is_empty() && run.status == 0, "{backend:?} {act}: {}", run.stderr);
         }
+    }
+}
+
+#[test]
+fn that_root_is_not_the_owner_of_what_belongs_to_others_is_told() {
+    for backend in BACKENDS {
+        let bench = Bench::new("others");
+        bench.open_record("");
+        if !bench.is_root() {
+            println!("not root: nothing can be given to others here");
+            return;
+        }
+        bench.shell_line("touch g && chmod 755 . && chown 1234:1234 . g");
+        for act in ["touch f", "rm g", "echo x > g"] {
+            let run = attack(&bench, backend, act);
+            let said = "belongs to user 1234, mode ";
+            let own: Vec<_> = run.stderr.lines().filter(|line| line.starts_with("sbx: ")).collect();
+            let told = own.iter().any(|line| line.contains(said) && line.ends_with("run sbx as that user"));
+            assert!(run.status != 0 && told && own.len() == 1, "{backend:?} {act}: {}", run.stderr);
+        }
+        assert_eq!(bench.exists("f"), false, "{backend:?}");
     }
 }
