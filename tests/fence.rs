@@ -22,6 +22,8 @@ mod limits;
 mod mounted;
 #[path = "fence/own.rs"]
 mod own;
+#[path = "fence/private.rs"]
+mod private;
 #[path = "fence/relayed.rs"]
 mod relayed;
 #[path = "fence/signals.rs"]

@@ -41,6 +41,27 @@ fn why(env: &TestEnv, dir: &std::path::Path, backend: &str, question: &[&str]) -
 }
 
 #[test]
+fn permissions_of_files_that_are_in_the_way_are_no_difference() {
+    let (env, dir) = world();
+    let far = dir.join("far");
+    let closed =
+        if std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0) {
+            std::os::unix::fs::chown(&far, Some(1234), Some(1234))
+        } else {
+            std::fs::set_permissions(&far, std::os::unix::fs::PermissionsExt::from_mode(0o555))
+        };
+    closed.expect("it is ours to close");
+    for backend in ["native", "bwrap", "landlock"] {
+        let answer = why(&env, &dir, backend, &["fs.write", &far.join("new.txt").display().to_string()]);
+        assert_eq!(answer["tried"]["verdict"], "expected", "{backend}: {answer:#}");
+        let said = answer.to_string();
+        assert!(said.contains("the permissions of the file system are in the way"), "{backend}: {answer:#}");
+    }
+    let _ = std::fs::set_permissions(&far, std::os::unix::fs::PermissionsExt::from_mode(0o755));
+    let _ = std::fs::remove_dir_all(dir);
+}
+
+#[test]
 fn decided_and_tried_agree_over_every_verb_and_place() {
     let (env, dir) = world();
     let places = [

@@ -15,6 +15,9 @@ use std::time::Duration;
 
 use crate::backend::Guarantee;
 
+/// What the machine is called inside, where it has a name of its own there.
+pub const HOSTNAME: &str = "sbx";
+
 /// Everything a backend needs to run one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -82,7 +85,7 @@ impl Plan {
             exec: Exec::Open,
             unix_sockets: UnixSockets::PairsOnly,
             limits: Limits::default(),
-            hostname: String::from("sbx"),
+            hostname: String::from(HOSTNAME),
             identity: Identity::Same,
             required: Vec::new(),
             tells: false,

@@ -30,6 +30,54 @@ pub struct Outcome {
     pub acts: Vec<Act>,
     /// Limits that were reached, as far as that is known, whether or not they were the end of the launch.
     pub reached: Vec<Limit>,
+    /// Output that was not written where it was to go, at most one of a stream; not where its reader was gone.
+    pub lost: Vec<Lost>,
+}
+
+/// Output that the launcher had to pass on and could not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Of which stream.
+    pub stream: Stream,
+    /// The number of the first error.
+    pub errno: i32,
+}
+
+/// Where a command writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Output,
+    /// Standard error.
+    Error,
+}
+
+impl Stream {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Output, Self::Error];
+
+    /// The name users read.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Output => "standard output",
+            Self::Error => "standard error",
+        }
+    }
+}
+
+impl Lost {
+    /// Why.
+    #[must_use]
+    pub fn cause(&self) -> std::io::Error {
+        std::io::Error::from_raw_os_error(self.errno)
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "cannot write {}: {}", self.stream.name(), self.cause())
+    }
 }
 
 /// Something that was asked for.

@@ -26,6 +26,22 @@ pub(crate) const FORWARDED: [libc::c_int; 9] = [
     libc::SIGCONT,
 ];
 
+/// Those of `signals` that this process was not started with orders to ignore: what `nohup` and a shell's `&` have
+/// ignored stays so, here and in the command, as without a launcher.
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+pub(crate) fn minded(signals: &[libc::c_int]) -> Vec<libc::c_int> {
+    signals.iter().copied().filter(|number| !is_ignored(*number)).collect()
+}
+
+#[cfg(any(target_os = "linux", target_os = "macos"))]
+fn is_ignored(number: libc::c_int) -> bool {
+    // SAFETY: an all-zero `sigaction` is a valid value of that plain C structure.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: only asks, and writes what it finds to a structure of the right type.
+    let asked = unsafe { libc::sigaction(number, std::ptr::null(), &raw mut action) };
+    asked == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
 /// How long a command asked to end may take before it is killed.
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
@@ -62,13 +78,13 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Collects interrupts, hang-ups and requests to end from now on, for threads started afterwards too. Commands
-    /// that are started meanwhile do not notice.
+    /// Collects interrupts, hang-ups and requests to end from now on, for threads started afterwards too, but for those
+    /// that this process was started to ignore. Commands that are started meanwhile do not notice.
     ///
     /// # Errors
     /// When they cannot be collected.
     pub fn collect() -> io::Result<Self> {
-        let collected = Collected::take(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP])?;
+        let collected = Collected::take(&minded(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]))?;
         Ok(Self { collected })
     }
 

@@ -372,7 +372,7 @@ pub(super) fn outcome(denial: Value) -> Value {
         "properties": {
             "status": { "type": "integer" }, "exit": number, "signal": number, "limit": text_or_null(),
             "setup": text_or_null(), "duration_ms": { "type": "integer" }, "backend": text(),
-            "guarantees": strings(), "missing": strings(), "reached": strings(), "remarks": strings(), "warnings": strings(),
+            "guarantees": strings(), "missing": strings(), "reached": strings(), "lost": strings(), "remarks": strings(), "warnings": strings(),
             "stdout": text(), "stderr": text(), "refused": list(refusal),
             "closed_calls": list(closed),
         },

@@ -6,8 +6,8 @@ use crate::audit::Sink;
 use crate::decide::{Decision, Request};
 use crate::plan::Invocation;
 use crate::run::{
-    Agent, ClosedCall, Ran, Refusal, Setting, audit, closed_calls, denied, exit_status, is_traced, judge,
-    outcome_json, refused, run,
+    Agent, ClosedCall, Ran, Refusal, Setting, audit, barred_root, closed_calls, denied, is_traced, judge,
+    kept, outcome_json, outcome_status, refused, run,
 };
 use clap::{Args, Subcommand};
 use sbx_platform::plan::Stdio;
@@ -206,7 +206,11 @@ impl Fence {
             Ok(ran) => {
                 let mut denials = refused(&permit, &ran.outcome.acts);
                 denials.extend(ran.refused.iter().cloned().map(Refusal::from));
-                self.report(ui, &ran, &denials)
+                // Of a command that failed all refusals are told.
+                let content = ran.outcome.end == End::Exited(0) && !self.explain;
+                let kept = if content { kept(&permit, &ran.outcome.acts) } else { Vec::new() };
+                let barred = if content { None } else { barred_root(&permit, &ran.outcome.acts) };
+                self.report(ui, &ran, &denials, &[kept, Vec::from_iter(barred)].concat())
             }
             Err(error) => {
                 ui.remark(explain(&error).to_string());
@@ -237,10 +241,10 @@ impl Fence {
         Ok(())
     }
 
-    fn report(&self, ui: &Ui, ran: &Ran, refused: &[Refusal]) -> Result<u8, CliError> {
-        let status = exit_status(&ran.outcome.end);
+    fn report(&self, ui: &Ui, ran: &Ran, refused: &[Refusal], kept: &[String]) -> Result<u8, CliError> {
+        let status = outcome_status(&ran.outcome);
         let mut body = outcome_json(&ran.outcome);
-        body["remarks"] = json!(ran.remarks);
+        body["remarks"] = json!([&ran.remarks, kept].concat());
         body["warnings"] = json!(ran.warnings);
         if self.explain {
             body["refused"] = refused.iter().map(Refusal::to_json).collect();
@@ -253,7 +257,9 @@ impl Fence {
             ui.answer_json(&body)?;
             return Ok(status);
         }
+        ran.outcome.lost.iter().for_each(|lost| ui.remark(format!("sbx: {lost}")));
         ran.warnings.iter().for_each(|warning| ui.remark(format!("sbx: {warning}")));
+        kept.iter().for_each(|line| ui.remark(format!("sbx: {line}")));
         // Without --explain only what is known anyway is told, and only when the command failed.
         let told = if self.explain {
             refused.len()

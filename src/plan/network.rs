@@ -7,7 +7,7 @@ use super::host::Host;
 use crate::capability::{Host as Name, HostPattern};
 use crate::policy::{PlacedScope, Policy};
 use crate::profile::{self, Trusted};
-use sbx_platform::plan::{Access, Code, Gateway, MountOp, Network};
+use sbx_platform::plan::{Access, Code, Gateway, HOSTNAME, MountOp, Network};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -93,7 +93,7 @@ pub(super) fn proxy_variable(name: &str) -> Option<String> {
     match name.to_ascii_lowercase().as_str() {
         "http_proxy" | "https_proxy" => Some(format!("http://127.0.0.1:{PROXY_PORT}")),
         "all_proxy" => Some(format!("socks5h://127.0.0.1:{PROXY_PORT}")),
-        "no_proxy" => Some("localhost,127.0.0.1,::1".to_owned()),
+        "no_proxy" => Some(format!("localhost,{HOSTNAME},127.0.0.1,::1")),
         _ => None,
     }
 }

@@ -6,7 +6,7 @@ use super::places::{Opened, Places};
 use super::programs::{Parts, Programs};
 use crate::profile::{System, SystemKind, system_view, view_of};
 use sbx_platform::path::within;
-use sbx_platform::plan::{Access, Code, MountOp, Place, Rights};
+use sbx_platform::plan::{Access, Code, HOSTNAME, MountOp, Place, Rights};
 use std::path::{Path, PathBuf};
 
 /// Mounts and rights, growing together.
@@ -255,8 +255,8 @@ impl Account {
                 format!("sbx:x:{uid}:{gid}:sbx:{home}:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n"),
             ),
             ("group", format!("sbx:x:{gid}:\nnogroup:x:65534:\n")),
-            ("hosts", "127.0.0.1 localhost\n::1 localhost\n".to_owned()),
-            ("hostname", "sbx\n".to_owned()),
+            ("hosts", format!("127.0.0.1 localhost {HOSTNAME}\n::1 localhost {HOSTNAME}\n")),
+            ("hostname", format!("{HOSTNAME}\n")),
             ("resolv.conf", "nameserver 127.0.0.1\n".to_owned()),
         ]
     }

@@ -323,6 +323,16 @@ pub fn exit_status(end: &End) -> u8 {
     }
 }
 
+/// The status a shell would see of a launch: that of its end, or 125 where the command was content and what it wrote did
+/// not arrive.
+#[must_use]
+pub fn outcome_status(outcome: &Outcome) -> u8 {
+    match exit_status(&outcome.end) {
+        0 if !outcome.lost.is_empty() => 125,
+        status => status,
+    }
+}
+
 impl RunError {
     /// The status a shell would see.
     #[must_use]
@@ -345,13 +355,16 @@ impl RunError {
 pub fn outcome_json(outcome: &Outcome) -> Value {
     let mut body = json!({
         "exit": null, "signal": null, "limit": null, "setup": null,
-        "status": exit_status(&outcome.end),
+        "status": outcome_status(outcome),
         "duration_ms": u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX),
         "backend": outcome.enforcement.backend.name(),
         "guarantees": outcome.enforcement.given.iter().map(|given| given.name()).collect::<Vec<_>>(),
         "missing": outcome.enforcement.missing().map(|missing| missing.name()).collect::<Vec<_>>(),
         "reached": outcome.reached.iter().map(|limit| limit.name()).collect::<Vec<_>>(),
     });
+    if !outcome.lost.is_empty() {
+        body["lost"] = outcome.lost.iter().map(|lost| json!(lost.to_string())).collect();
+    }
     match &outcome.end {
         End::Exited(code) => body["exit"] = json!(code),
         End::Signaled(number) => body["signal"] = json!(number),

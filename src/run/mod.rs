@@ -3,11 +3,13 @@
 mod acts;
 mod cancel;
 mod explain;
+mod kept;
 mod launch;
 mod live;
 mod network;
 mod observe;
 mod own_programs;
+mod permissions;
 mod reaching;
 mod record;
 mod repositories;
@@ -21,14 +23,16 @@ mod why;
 pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
 pub use cancel::Cancel;
 pub use explain::{ClosedCall, Refusal, closed_calls, denial_of, is_traced, refused};
+pub use kept::kept;
 pub use launch::{
-    Ran, RunError, Started, end_events, exit_status, outcome_json, planned, record_end, run, run_on,
-    run_until, start, start_helper,
+    Ran, RunError, Started, end_events, exit_status, outcome_json, outcome_status, planned, record_end, run,
+    run_on, run_until, start, start_helper,
 };
 pub use live::{Live, LiveFor};
 pub use network::{Network, fetcher};
 pub use observe::{Allowed, ObserveError, REHEARSING, Rehearsed, observe};
 pub use own_programs::OwnPrograms;
+pub use permissions::barred_root;
 pub use record::{allowed, audit, denied};
 pub use repositories::armed_repositories;
 pub use risk::{RiskLayer, judge, risk_denial};

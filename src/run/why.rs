@@ -7,6 +7,7 @@
 use super::acts::{Act, BY_PROXY, Tried, acting, told};
 use super::explain::MADE;
 use super::live::Live;
+use super::permissions::barred;
 use crate::capability::{Capability, Family, Host, Target};
 use crate::decide::{Request, Subject, decide};
 use crate::net::{Gateway, Settings};
@@ -244,6 +245,9 @@ fn compare(policy: &Policy, request: &Request, chosen: &Chosen, done: bool, rema
     let shown = system_view().any(|(place, _)| within(path, Path::new(place)));
     let scratch = SCRATCH.iter().any(|scratch| within(path, Path::new(scratch)));
     let reads = request.capability() == Capability::FsRead;
+    if let Some(barred) = barred(request.capability(), path).filter(|_| allowed) {
+        return Verdict::Expected(barred.to_string());
+    }
     match (allowed, request.capability().family()) {
         (false, Family::Proc) => Verdict::Expected(
             "the kernel knows programs, not arguments; those are held by sbx before anything is run"

@@ -77,3 +77,59 @@ fn a_terminal_that_is_held_gets_everything_when_it_goes_on() {
     let run = bench.shell_line(&format!("python3 held.py never sh -c 'exec {launch}'"));
     assert!(run.stdout.starts_with("124 "), "{} {}", run.stdout, run.stderr);
 }
+
+#[test]
+fn output_that_cannot_be_written_is_told_and_no_success() {
+    for (backend, accepted) in BACKENDS {
+        let bench = Bench::new("lost");
+        bench.open_record("");
+        let exec = format!("SBX exec --agent agent.yml --backend {backend} {accepted}");
+        let run = bench.shell_line(&format!("{exec} --status-fd 3 -- echo hi 3>status >/dev/full; echo $?"));
+        assert_eq!(run.stdout, "125\n", "{backend}");
+        let said = "cannot write standard output: No space left on device (os error 28)";
+        assert_eq!(run.stderr, format!("sbx: {said}\n"), "{backend}");
+        let told: serde_json::Value = serde_json::from_str(&bench.read("status")).expect("JSON");
+        assert_eq!(
+            (told["exit"].as_i64(), told["status"].as_i64()),
+            (Some(0), Some(125)),
+            "{backend}: {told}"
+        );
+        assert_eq!(told["lost"], serde_json::json!([said]), "{backend}");
+        // A command that failed keeps its own status; of what is lost of errors the status tells.
+        let run = bench.shell_line(&format!("{exec} -- sh -c 'echo hi; exit 3' >/dev/full; echo $?"));
+        assert_eq!(
+            (run.stdout.as_str(), run.stderr.contains(said)),
+            ("3\n", true),
+            "{backend}: {}",
+            run.stderr
+        );
+        let run = bench.shell_line(&format!("{exec} -- sh -c 'echo hi >&2; echo out' 2>/dev/full; echo $?"));
+        assert_eq!(run.stdout, "out\n125\n", "{backend}");
+        let run = bench.shell_line(&format!("{exec} -- true >/dev/full; echo $?"));
+        assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("0\n", ""), "{backend}: nothing was lost");
+    }
+}
+
+#[test]
+fn of_a_file_as_input_what_the_command_did_not_take_is_left() {
+    for (backend, accepted) in BACKENDS {
+        let bench = Bench::new("left");
+        bench.open_record("");
+        bench.shell_line("printf '1\\n2\\n3\\n' > few; seq 100000 > many");
+        let exec = format!("SBX exec --agent agent.yml --backend {backend} {accepted} --");
+        let run = bench.shell_line(&format!("while read x; do {exec} true; echo $x; done < few"));
+        assert_eq!(run.stdout, "1\n2\n3\n", "{backend}: {}", run.stderr);
+        // What is far on, and more than all that lies between can hold.
+        for file in ["few", "many"] {
+            let line = format!("(read x; {exec} dd bs=1 count=2 2>/dev/null; read x; echo $x) < {file}");
+            let run = bench.shell_line(&line);
+            assert_eq!(run.stdout, "2\n3\n", "{backend} {file}: {}", run.stderr);
+        }
+        let line = format!("({exec} wc -l; wc -c; {exec} wc -c) < many");
+        let run = bench.shell_line(&line);
+        assert_eq!(run.stdout, "100000\n0\n0\n", "{backend}: {}", run.stderr);
+        // Nor is anything lost of a file that was read and is not passed on when the command ends.
+        let line = format!("({exec} sh -c 'sleep 0.3; exit 3'; wc -l) < many");
+        assert_eq!(bench.shell_line(&line).stdout, "100000\n", "{backend}");
+    }
+}

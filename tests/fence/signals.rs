@@ -93,3 +93,48 @@ fn other_signals_are_passed_on_and_end_nothing() {
     let run = bench.shell_line(&with(BACKENDS[0], listens, rest));
     assert_eq!(run.stdout, "3\nup\none\ntwo\n", "{}", run.stderr);
 }
+
+#[test]
+fn signals_that_sbx_was_started_to_ignore_are_ignored_inside_too() {
+    for (backend, accepted) in BACKENDS {
+        let bench = Bench::new("deaf");
+        bench.open_record("");
+        let exec = format!("SBX exec --agent agent.yml --backend {backend} {accepted} --");
+        let own = "grep SigIgn /proc/self/status";
+        for ignored in ["HUP", "INT QUIT", "HUP INT QUIT TERM USR1"] {
+            // Nothing else may be ignored, which a shell cannot take back.
+            let before = format!("env --default-signal sh -c 'trap \"\" {ignored}; exec");
+            let run = bench.shell_line(&format!("{before} {own}'; {before} {exec} {own}'"));
+            // The first sixteen: those of the C library are its own.
+            let first: Vec<_> =
+                run.stdout.lines().map(|line| &line[line.len().saturating_sub(4)..]).collect();
+            assert!(
+                first.len() == 2 && first[0] == first[1],
+                "{backend} {ignored}: {first:?} {}",
+                run.stderr
+            );
+        }
+    }
+}
+
+#[test]
+fn what_was_started_to_outlive_its_terminal_does() {
+    let outlive = |(backend, accepted): (&str, &str)| {
+        let bench = Bench::new("outlives");
+        bench.open_record("");
+        // Longer than a command that was asked to end has.
+        let line = format!(
+            "nohup SBX exec --agent agent.yml --backend {backend} {accepted} -- sh -c 'echo up; sleep 6; echo done'"
+        );
+        let run = bench.shell_line(&format!(
+            "{line} > out 2>err & sbx=$!; n=0; while ! grep -qs up out && [ $n -lt 200 ]; do sleep 0.05; n=$((n+1)); done; \
+             kill -HUP $sbx; kill -INT $sbx; kill -QUIT $sbx; wait $sbx; echo $?; cat out"
+        ));
+        assert_eq!(run.stdout, "0\nup\ndone\n", "{backend}: {} {}", run.stderr, bench.read("err"));
+    };
+    std::thread::scope(|scope| {
+        for backend in BACKENDS {
+            scope.spawn(move || outlive(backend));
+        }
+    });
+}

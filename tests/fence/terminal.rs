@@ -13,3 +13,15 @@ fn a_command_on_a_terminal_is_sized_interrupted_stopped_and_continued() {
         assert_eq!(run.stdout.trim(), "fine", "{backend}: {}", run.stderr);
     }
 }
+
+#[test]
+fn a_launch_in_the_background_leaves_the_terminal_to_those_in_front() {
+    for (backend, accepted) in BACKENDS {
+        let bench = Bench::new("behind");
+        bench.open_record("");
+        bench.write("behind.py", include_str!("behind.py"));
+        let launch = format!("SBX exec --agent agent.yml --backend {backend} {accepted} -- sed -u s/a/b/");
+        let run = bench.shell_line(&format!("python3 behind.py '{launch}'"));
+        assert_eq!(run.stdout.trim(), "fine", "{backend}: {}", run.stderr);
+    }
+}

@@ -156,3 +156,93 @@ fn system_calls_that_nobody_gets_are_named_with_the_reason() {
     let run = bench.shell_line("SBX exec --agent agent.yml -- strace -o /dev/null true");
     assert!(!run.stderr.contains("system call"), "only with --explain: {}", run.stderr);
 }
+
+/// A project with a branch `other`, which has an `.envrc` of its own.
+fn with_branches(name: &str) -> Bench {
+    let bench = Bench::new(name);
+    let git = "git -c user.name=a -c user.email=a@b";
+    bench.shell_line(&format!(
+        "git init -q -b main . && git config user.name a && git config user.email a@b && echo one > .envrc && echo a > f && \
+         git add .envrc f && {git} commit -qm one && git checkout -qb other && echo two > .envrc && {git} commit -qam two && \
+         git checkout -q main"
+    ));
+    bench.open_record("");
+    bench
+}
+
+#[test]
+fn what_is_protected_and_was_to_be_changed_is_told_of_a_command_that_is_content() {
+    for backend in BACKENDS {
+        let bench = with_branches("content");
+        let run =
+            attack(&bench, backend, "git checkout -q other 2>/dev/null; git symbolic-ref --short HEAD; true");
+        assert_eq!(bench.read(".envrc"), "one\n", "{backend:?}");
+        let lines: Vec<_> = run.stderr.lines().collect();
+        assert!(run.status == 0 && lines.len() == 1, "{backend:?}: {}", run.stderr);
+        assert!(
+            lines[0].contains("/work/.envrc is protected (") && lines[0].ends_with("stayed as it was"),
+            "{lines:?}"
+        );
+        let script =
+            "for n in .envrc .vscode .idea .npmrc .mcp.json; do mkdir $n; touch $n; done 2>/dev/null; true";
+        let run = attack(&bench, backend, script);
+        let lines: Vec<_> = run.stderr.lines().collect();
+        assert_eq!(lines.len(), 4, "{backend:?}: {}", run.stderr);
+        assert!(
+            lines[3].starts_with("sbx: and ")
+                && lines[3].ends_with("more protected paths stayed as they were")
+        );
+        // What is not granted at all, and what a command does not get, is its own to tell.
+        let run = attack(&bench, backend, "echo x 2>/dev/null > /etc/x; touch /usr/.envrc 2>/dev/null; true");
+        assert_eq!(run.stderr, "", "{backend:?}");
+    }
+}
+
+#[test]
+fn ordinary_work_with_git_is_silent() {
+    for backend in BACKENDS {
+        let bench = with_branches("silent");
+        bench.shell_line(
+            "git checkout -qb side && echo b > g && git add g && git commit -qm side && git checkout -q main",
+        );
+        for act in [
+            "git status",
+            "echo b >> f; git add f; git commit -qm more",
+            "git checkout -q side; git checkout -q main; git checkout -qb third",
+            "echo c >> f; git stash -q; git stash pop -q; git commit -qam c",
+            "git rebase -q side",
+            "git checkout -q main; git merge -q side -m merged; git checkout -q third",
+            "git gc -q; git repack -adq; git pack-refs --all",
+            "git worktree add -q tree; git -C tree status; git worktree remove tree; git worktree prune",
+            "git clone -q . copy; git -C copy log --oneline; git -C copy fetch -q",
+            "git init -q new; git -C new config user.name x; git -C new status",
+            "git branch -D side; git tag v1; git reset -q --hard; git clean -qfd -e agent.yml; git remote -v",
+        ] {
+            let run = attack(&bench, backend, &format!("set -e; {{ {act}; }} >/dev/null"));
+            // That the clone has an `.envrc` of its own is told of all clones.
+            let own: Vec<_> = run.stderr.lines().filter(|line| line.contains("protected")).collect();
+            assert!(own.is_empty() && run.status == 0, "{backend:?} {act}: {}", run.stderr);
+        }
+    }
+}
+
+#[test]
+fn that_root_is_not_the_owner_of_what_belongs_to_others_is_told() {
+    for backend in BACKENDS {
+        let bench = Bench::new("others");
+        bench.open_record("");
+        if !bench.is_root() {
+            println!("not root: nothing can be given to others here");
+            return;
+        }
+        bench.shell_line("touch g && chmod 755 . && chown 1234:1234 . g");
+        for act in ["touch f", "rm g", "echo x > g"] {
+            let run = attack(&bench, backend, act);
+            let said = "belongs to user 1234, mode ";
+            let own: Vec<_> = run.stderr.lines().filter(|line| line.starts_with("sbx: ")).collect();
+            let told = own.iter().any(|line| line.contains(said) && line.ends_with("run sbx as that user"));
+            assert!(run.status != 0 && told && own.len() == 1, "{backend:?} {act}: {}", run.stderr);
+        }
+        assert_eq!(bench.exists("f"), false, "{backend:?}");
+    }
+}

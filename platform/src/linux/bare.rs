@@ -44,10 +44,11 @@ pub(crate) fn translate(plan: &Plan) -> Result<(Plan, Scratch), PlatformError> {
     let wrap = |error| PlatformError::on("make", "a private directory", error);
     let mut scratch = Scratch::default();
     let mut shown: Vec<Shown> = Vec::new();
+    let mut private: Vec<MountOp> = Vec::new();
     for op in &plan.mounts {
         match op {
             MountOp::Bind { source, dest, .. } => shown.push((dest.clone(), Some(source.clone()))),
-            MountOp::Tmpfs { dest, .. } => {
+            MountOp::Tmpfs { dest, size, mode, code } => {
                 // Rights add up along a path, so nothing below a place that is shown can be hidden.
                 if let Some((above, _)) = shown.iter().find(|(above, _)| within(dest, above)) {
                     let reason = format!("landlock cannot hide {} below {}", dest.display(), above.display());
@@ -55,6 +56,12 @@ pub(crate) fn translate(plan: &Plan) -> Result<(Plan, Scratch), PlatformError> {
                 }
                 let wanted = plan.env.iter().any(|(_, value)| within(Path::new(value), dest));
                 let dir = wanted.then(|| scratch.add()).transpose().map_err(wrap)?;
+                private.extend(dir.iter().map(|dir| MountOp::Tmpfs {
+                    dest: dir.clone(),
+                    size: *size,
+                    mode: *mode,
+                    code: *code,
+                }));
                 shown.push((dest.clone(), dir));
             }
             MountOp::Dir { .. }
@@ -74,6 +81,8 @@ pub(crate) fn translate(plan: &Plan) -> Result<(Plan, Scratch), PlatformError> {
         }
     }
     host.mounts.retain(|op| matches!(op, MountOp::Bind { .. }));
+    // Nothing is mounted; these say which directories end with the launch.
+    host.mounts.extend(private);
     Ok((host, scratch))
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::backend::{Backend, Enforcement, Guarantee};
 use crate::error::PlatformError;
 use crate::linux::seccomp::{Arch, name_of, number};
-use crate::report::{Act, End, Limit, Outcome, SetupFailure, Step, Verb};
+use crate::report::{Act, End, Limit, Lost, Outcome, SetupFailure, Step, Stream, Verb};
 use crate::text::{escape, unescape};
 
 /// A message from an inner stage to the supervisor.
@@ -131,6 +131,10 @@ impl Outcome {
                 for limit in &outcome.reached {
                     line("reached", limit.name().as_bytes());
                 }
+                for lost in &outcome.lost {
+                    let stream = position(&Stream::ALL, lost.stream);
+                    line("lost", format!("{stream} {}", lost.errno).as_bytes());
+                }
                 for act in &outcome.acts {
                     line("act", &Message::Asked(act.clone()).encode());
                 }
@@ -145,7 +149,7 @@ impl Outcome {
     pub(crate) fn from_text(text: &str) -> Option<Result<Self, PlatformError>> {
         let (mut end, mut duration, mut backend, mut landlock) = (None, None, None, 0);
         let (mut given, mut acts, mut stdout, mut stderr) = (Vec::new(), Vec::new(), None, None);
-        let mut reached = Vec::new();
+        let (mut reached, mut lost) = (Vec::new(), Vec::new());
         for line in text.lines() {
             let (word, field) = line.split_once(' ')?;
             let field = unescape(field)?;
@@ -159,6 +163,11 @@ impl Outcome {
                 "signaled" => end = Some(End::Signaled(i32::try_from(number()?).ok()?)),
                 "limit" => end = Some(End::Limit(limit_of(&field)?)),
                 "reached" => reached.push(limit_of(&field)?),
+                "lost" => {
+                    let (stream, errno) = field.to_str()?.split_once(' ')?;
+                    let stream = *Stream::ALL.get(stream.parse::<usize>().ok()?)?;
+                    lost.push(Lost { stream, errno: errno.parse().ok()? });
+                }
                 "setup" => {
                     let Message::Failed(failure) = Message::decode(field.as_bytes())? else { return None };
                     end = Some(End::Setup(failure));
@@ -185,6 +194,7 @@ impl Outcome {
             stderr: stderr?,
             acts,
             reached,
+            lost,
         }))
     }
 }

@@ -10,6 +10,7 @@ mod bwrap;
 mod caps;
 mod cgroup;
 pub(crate) mod entry;
+mod input;
 mod keeper;
 pub(crate) mod landlock;
 mod limits;
@@ -48,10 +49,10 @@ use crate::linux::spawn::Ties;
 use crate::linux::stage::{Stage, Surroundings};
 use crate::linux::supervise::Finished;
 use crate::linux::sys::{c_path, fd, process, signal};
-use crate::plan::{Network, Plan};
+use crate::plan::{Network, Plan, Stdio};
 use crate::report::{End, Limit, Outcome, Step};
 use crate::scratch::Scratch;
-use crate::signals::FORWARDED;
+use crate::signals::{FORWARDED, minded};
 
 /// As [`launch`], in the process that serves the doors.
 pub(crate) fn launch_with(
@@ -210,7 +211,9 @@ fn launch_behind(
     }
     let group = Group::make(&plan.limits);
     let mut enforcement = promise(plan, backend, landlock, group.as_ref(), None)?;
-    let signals = signal::Collected::take(&FORWARDED)
+    // Whoever talks to a terminal of ours hangs up with the user's.
+    let forwarded = if plan.stdio == Stdio::Pty { FORWARDED.to_vec() } else { minded(&FORWARDED) };
+    let signals = signal::Collected::take(&forwarded)
         .map_err(|error| PlatformError::on("collect", "signals", error))?;
     let arranged = relay::arrange(plan)?;
     let translated = (backend == Backend::Landlock).then(|| bare::translate(plan)).transpose()?;
@@ -305,6 +308,7 @@ fn outcome(finished: Finished, group: Option<&Group>, begun: Instant, enforcemen
         stderr: collected.next().unwrap_or_default(),
         acts: finished.acts,
         reached,
+        lost: finished.lost,
     }
 }
 

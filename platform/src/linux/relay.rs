@@ -8,8 +8,10 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use crate::error::PlatformError;
-use crate::linux::sys::{check_int, fd, inet};
+use crate::linux::input::Input;
+use crate::linux::sys::{check_int, fd, inet, number};
 use crate::plan::{Plan, Stdio};
+use crate::report::{Lost, Stream};
 
 /// Bytes moved at once.
 const CHUNK: usize = 64 << 10;
@@ -21,7 +23,7 @@ pub(crate) const OUTPUT_DEFAULT: u64 = 8 << 20;
 /// Where relayed bytes come from.
 #[derive(Debug)]
 enum From {
-    Host(RawFd),
+    Host(RawFd, Input),
     Own(OwnedFd),
 }
 
@@ -52,10 +54,14 @@ impl To {
 pub(crate) struct Relay {
     from: Option<From>,
     to: Option<To>,
+    /// Where they came from, when nothing more does.
+    read: Option<From>,
     held: Vec<u8>,
     chunk: usize,
-    /// Whether these bytes count as output.
-    output: bool,
+    /// The stream of output these bytes are of, if they are output.
+    output: Option<Stream>,
+    /// The first error in writing them, but for that of a reader who is gone.
+    error: Option<i32>,
 }
 
 /// The command's descriptors and what has to be relayed for them.
@@ -85,7 +91,8 @@ fn one(plan: &Plan, number: RawFd, relays: &mut Vec<Relay>) -> io::Result<OwnedF
         Stdio::Capture if input => null(),
         Stdio::Capture => {
             let (read, write) = fd::pipe()?;
-            relays.push(Relay::output(read, To::Memory(Vec::new()))?);
+            relays.push(Relay::output(read, To::Memory(Vec::new()), number)?);
+
             Ok(write)
         }
         Stdio::Inherit => {
@@ -97,10 +104,11 @@ fn one(plan: &Plan, number: RawFd, relays: &mut Vec<Relay>) -> io::Result<OwnedF
                     let (read, write) = fd::pipe()?;
                     if input {
                         fd::set_nonblocking(write.as_raw_fd())?;
-                        relays.push(Relay::new(From::Host(0), To::Own(write), false));
+                        let from = From::Host(0, Input::of(0, &read)?);
+                        relays.push(Relay::new(from, To::Own(write), None));
                         return Ok(read);
                     }
-                    relays.push(Relay::output(read, To::host(number))?);
+                    relays.push(Relay::output(read, To::host(number), number)?);
                     Ok(write)
                 }
             }
@@ -111,7 +119,8 @@ fn one(plan: &Plan, number: RawFd, relays: &mut Vec<Relay>) -> io::Result<OwnedF
 /// The relays of a private terminal.
 pub(crate) fn terminal(master: OwnedFd) -> io::Result<[Relay; 2]> {
     let copy = fd::dup_above(master.as_raw_fd(), 3)?;
-    Ok([Relay::new(From::Host(0), To::Own(copy), false), Relay::new(From::Own(master), To::host(1), true)])
+    let output = Relay::new(From::Own(master), To::host(1), Some(Stream::Output));
+    Ok([Relay::new(From::Host(0, Input::Terminal), To::Own(copy), None), output])
 }
 
 fn null() -> io::Result<OwnedFd> {
@@ -140,7 +149,7 @@ fn kind(number: RawFd) -> io::Result<Kind> {
 }
 
 impl Relay {
-    fn new(from: From, to: To, output: bool) -> Self {
+    fn new(from: From, to: To, output: Option<Stream>) -> Self {
         let target = match &to {
             To::Host(raw) => Some(*raw),
             To::Own(own) => Some(own.as_raw_fd()),
@@ -150,17 +159,23 @@ impl Relay {
             .and_then(|raw| fd::stat(raw).ok())
             .is_some_and(|found| found.st_mode & libc::S_IFMT == libc::S_IFREG);
         let chunk = if target.is_none() || regular { CHUNK } else { PIPE_CHUNK };
-        Self { from: Some(from), to: Some(to), held: Vec::new(), chunk, output }
+        Self { from: Some(from), to: Some(to), read: None, held: Vec::new(), chunk, output, error: None }
     }
 
-    fn output(read: OwnedFd, to: To) -> io::Result<Self> {
+    fn output(read: OwnedFd, to: To, number: RawFd) -> io::Result<Self> {
         fd::set_nonblocking(read.as_raw_fd())?;
-        Ok(Self::new(From::Own(read), to, true))
+        let stream = if number == libc::STDERR_FILENO { Stream::Error } else { Stream::Output };
+        Ok(Self::new(From::Own(read), to, Some(stream)))
     }
 
     /// Whether these bytes count as output.
     pub(crate) fn is_output(&self) -> bool {
-        self.output
+        self.output.is_some()
+    }
+
+    /// What could not be written, if something could not.
+    pub(crate) fn lost(&self) -> Option<Lost> {
+        Some(Lost { stream: self.output?, errno: self.error? })
     }
 
     /// What to wait for: the source while nothing is held, the target while something is.
@@ -171,10 +186,22 @@ impl Relay {
                 To::Own(own) => (own.as_raw_fd(), libc::POLLOUT),
                 To::Memory(_) => (-1, 0),
             },
-            (Some(from), Some(_)) => (from.raw(), libc::POLLIN),
+            (Some(from), Some(_)) if !from.is_behind() => (from.raw(), libc::POLLIN),
             _ => (-1, 0),
         };
         libc::pollfd { fd, events, revents: 0 }
+    }
+
+    /// Whether this is the caller's terminal, and somebody else is in front of it: of the end of that nobody tells.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.held.is_empty() && self.to.is_some() && self.from.as_ref().is_some_and(From::is_behind)
+    }
+
+    /// All has ended: what was read from the caller's file and taken by nobody is left in it.
+    pub(crate) fn give_back(&self) {
+        if let Some(From::Host(raw, input)) = self.from.as_ref().or(self.read.as_ref()) {
+            input.give_back(*raw, self.held.len());
+        }
     }
 
     /// Moves what can be moved without waiting; answers with the bytes read.
@@ -183,7 +210,7 @@ impl Relay {
             self.push();
             return 0;
         }
-        let Some(from) = &self.from else { return 0 };
+        let Some(from) = self.from.as_ref().filter(|from| !from.is_behind()) else { return 0 };
         let room = match &mut self.to {
             Some(To::Memory(all)) => all,
             Some(To::Host(_) | To::Own(_)) | None => &mut self.held,
@@ -212,7 +239,10 @@ impl Relay {
         match fd::write(to, &self.held[..length]) {
             Ok(written) => drop(self.held.drain(..written)),
             Err(error) if is_later(&error) => {}
-            Err(_) => {
+            Err(error) => {
+                // A reader who is gone wants no more.
+                let errno = number(&error);
+                self.error = Some(errno).filter(|errno| *errno != libc::EPIPE);
                 self.held.clear();
                 self.close();
             }
@@ -221,7 +251,9 @@ impl Relay {
 
     /// Nothing more comes: lets go of both ends, except what was collected.
     fn close(&mut self) {
-        self.from = None;
+        if let Some(from @ From::Host(..)) = self.from.take() {
+            self.read = Some(from);
+        }
         if !matches!(self.to, Some(To::Memory(_))) {
             self.to = None;
         }
@@ -258,8 +290,15 @@ impl Relay {
 impl From {
     fn raw(&self) -> RawFd {
         match self {
-            Self::Host(raw) => *raw,
+            Self::Host(raw, _) => *raw,
             Self::Own(own) => own.as_raw_fd(),
+        }
+    }
+
+    fn is_behind(&self) -> bool {
+        match self {
+            Self::Host(raw, input) => input.is_behind(*raw),
+            Self::Own(_) => false,
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::linux::spawn::Ties;
 use crate::linux::spent;
 use crate::linux::sys::{fd, memory, process, signal, socket};
 use crate::plan::{Network, Plan, Stdio};
-use crate::report::{Act, End, Limit, SetupFailure, Step};
+use crate::report::{Act, End, Limit, Lost, SetupFailure, Step};
 use crate::signals::{GRACE, Wish, wish};
 use crate::terminal::{self, Raw};
 
@@ -29,6 +29,9 @@ const SETTLED: Duration = Duration::from_millis(250);
 
 /// How often the processor time of the whole tree is added up, where it is limited.
 const COUNTING: Duration = Duration::from_millis(100);
+
+/// How often is looked whether we are in front of the user's terminal again.
+const BEHIND: Duration = Duration::from_millis(300);
 
 /// A started inner process.
 #[derive(Debug)]
@@ -62,6 +65,8 @@ pub(crate) struct Finished {
     pub(crate) acts: Vec<Act>,
     /// Limits that were reached, whether or not everything was ended for it.
     pub(crate) reached: Vec<Limit>,
+    /// Output that could not be written.
+    pub(crate) lost: Vec<Lost>,
 }
 
 /// Acts that are remembered.
@@ -146,6 +151,7 @@ impl Watch<'_> {
             self.kill();
         }
         let last = process::reap_counting(self.started.pid);
+        self.relays.iter().for_each(Relay::give_back);
         let program = || self.plan.program.display().to_string();
         outcome.map_err(|error| PlatformError::on("wait for", program(), error))?;
         if let Some(error) = self.given_up.take() {
@@ -196,8 +202,9 @@ impl Watch<'_> {
 
     /// Milliseconds until the next thing that happens by itself.
     fn patience(&self) -> c_int {
-        let next = [self.deadline, self.kill_at, self.settled_at, self.count_at].into_iter().flatten().min();
-        milliseconds(next)
+        let behind = self.relays.iter().any(Relay::is_behind).then(|| Instant::now() + BEHIND);
+        let all = [self.deadline, self.kill_at, self.settled_at, self.count_at, behind];
+        milliseconds(all.into_iter().flatten().min())
     }
 
     fn keep_time(&mut self) {
@@ -459,8 +466,9 @@ impl Watch<'_> {
                 _ => End::Setup(SetupFailure { step, object: object.to_owned(), errno: libc::ECHILD }),
             },
         };
+        let lost = self.relays.iter().filter_map(Relay::lost).collect();
         let collected = self.relays.into_iter().filter_map(Relay::collected).collect();
-        Finished { end, collected, acts: self.acts, reached }
+        Finished { end, collected, acts: self.acts, reached, lost }
     }
 }
 

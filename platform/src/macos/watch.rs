@@ -20,7 +20,7 @@ use crate::macos::stdio::Relays;
 use crate::macos::tree::Tree;
 use crate::plan::Limits;
 use crate::report::{End, Limit, Outcome, SetupFailure, Step};
-use crate::signals::{FORWARDED, GRACE, Wish, wish};
+use crate::signals::{FORWARDED, GRACE, Wish, minded, wish};
 use crate::terminal::{Raw, copy_size};
 
 /// What it returns when a profile cannot be put in force: as a rule because one is already.
@@ -43,7 +43,7 @@ impl User {
     /// Collects signals from now on; with a private terminal, makes the user's raw.
     pub(super) fn attend(terminal: bool) -> io::Result<Self> {
         let raw = terminal.then(|| Raw::enter(0)).flatten();
-        Ok(Self { signals: Some(Caught::take(&FORWARDED)?), raw })
+        Ok(Self { signals: Some(Caught::take(&minded(&FORWARDED))?), raw })
     }
 }
 
@@ -95,7 +95,8 @@ impl Watch {
         let acts = log.map(|log| log.finish(&prepared.surroundings.tag)).unwrap_or_default();
         let (stdout, stderr) = relays.finish();
         let reached = if let End::Limit(limit) = end { vec![limit] } else { Vec::new() };
-        Outcome { end, duration: self.begun.elapsed(), enforcement, stdout, stderr, acts, reached }
+        let lost = Vec::new();
+        Outcome { end, duration: self.begun.elapsed(), enforcement, stdout, stderr, acts, reached, lost }
     }
 
     /// Waits a tick; why the launch must end, if it must.

@@ -10,6 +10,7 @@ use crate::capability::{Address, Host, Target};
 use crate::net::authority::Authority;
 use crate::net::bounds;
 use crate::net::report::{Asked, Report};
+use sbx_platform::plan::HOSTNAME;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -119,7 +120,7 @@ impl Stub {
             self.tell(question, asked, Duration::ZERO);
             return Some(answer);
         }
-        if question.name == "localhost" || question.name.ends_with(".localhost") {
+        if self.is_this_machine(&question.name) {
             self.tell(question, Asked::Allowed("this machine"), Duration::ZERO);
             return Some(match question.kind {
                 Kind::A | Kind::Any => Answer::V4(Ipv4Addr::LOCALHOST),
@@ -145,6 +146,13 @@ impl Stub {
             return Some(Answer::Prohibited);
         }
         self.looked_up_elsewhere.then(|| self.found(question, Duration::ZERO))
+    }
+
+    /// Whether the name is that of the machine inside, for whoever does not look into its list of hosts first. A host
+    /// that is granted by that very name is meant by it.
+    fn is_this_machine(&self, name: &str) -> bool {
+        let named = || Host::parse(name).is_ok_and(|host| self.authority.names(&host));
+        name == "localhost" || name.ends_with(".localhost") || name == HOSTNAME && !named()
     }
 
     fn name_of(&self, question: &Question) -> Answer {

@@ -270,6 +270,9 @@ impl<'p> Hands<'p> {
                 self.guard_leaving(spot)?;
             }
         }
+        if from_dir || to_dir {
+            self.stay_on_one_side(&from, &to)?;
+        }
         let replaced = self.own.at(to.parent.as_fd(), &to.bare_name()).filter(|_| !exchange);
         // SAFETY: descriptors we hold, NUL-terminated names and an integer.
         check(unsafe {
@@ -423,6 +426,13 @@ impl<'p> Hands<'p> {
             };
             errno(libc::EACCES)
         })
+    }
+
+    /// In a private place names are not guarded, so no directory comes out of one. Where private places are mounts, they
+    /// are another file system to the kernel anyway; where they are directories, this says the same.
+    fn stay_on_one_side(&self, from: &Spot, to: &Spot) -> io::Result<()> {
+        let private = |spot: &Spot| self.places().is_private_at(&spot.path);
+        if private(from) == private(to) { Ok(()) } else { Err(errno(libc::EXDEV)) }
     }
 
     fn guard(&self, spot: &Spot, change: Change) -> io::Result<()> {

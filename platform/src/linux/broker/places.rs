@@ -18,6 +18,10 @@ pub(super) struct Places {
     held_here: Vec<Place>,
     /// Places of which what is made there outlives the launch.
     lasting: Vec<PathBuf>,
+    /// Private places, of which nothing outlives the launch.
+    private: Vec<PathBuf>,
+    /// What is shown of the host to be changed, be it a copy: by its path here, and by its own.
+    shown: Vec<PathBuf>,
     /// Places that are mounted to be changed and where nothing may be written: names may be taken away there.
     unwritten: Vec<PathBuf>,
     /// Places where files may be written, be it inside one of those.
@@ -47,6 +51,8 @@ impl Places {
         Self {
             held_here: below_private(plan),
             lasting,
+            private: plan.mounts.iter().filter_map(private_place).map(Path::to_path_buf).collect(),
+            shown: plan.mounts.iter().flat_map(changeable).map(Path::to_path_buf).collect(),
             unwritten,
             written,
             taken: with(Rights::REMOVE),
@@ -78,6 +84,17 @@ impl Places {
     /// Whether what is made at `path` outlives the launch.
     pub(super) fn is_lasting_at(&self, path: &Path) -> bool {
         lies_in(path, &self.lasting)
+    }
+
+    /// Whether `path` lies in a private place and in nothing of the host's that is shown there.
+    pub(super) fn is_private_at(&self, path: &Path) -> bool {
+        lies_in(path, &self.private) && !lies_in(path, &self.shown)
+    }
+
+    /// Whether `path` leads, through a private place, to something of the host's: moved, it would lead there by a name at
+    /// which nothing is guarded.
+    fn leads_out(&self, path: &Path) -> bool {
+        self.is_private_at(path) && self.shown.iter().any(|place| leads_to(path, place))
     }
 
     /// Whether what lies at `path` may not be written, although nothing is mounted read-only there.
@@ -116,7 +133,9 @@ impl Places {
             return false;
         }
         // What leads to such a place stays where it is, or the place would be found by another name.
-        if change != Change::Write && self.held_here.iter().any(|place| leads_to(path, &place.path)) {
+        if change != Change::Write
+            && (self.held_here.iter().any(|place| leads_to(path, &place.path)) || self.leads_out(path))
+        {
             return false;
         }
         let mut holding = self.held_here.iter().filter(|place| path.starts_with(&place.path)).peekable();
@@ -178,6 +197,17 @@ fn lasting_place(op: &MountOp) -> Option<&Path> {
     }
 }
 
+/// What of the host can be changed, or a copy of it: where it is seen, and where it is.
+fn changeable(op: &MountOp) -> impl Iterator<Item = &Path> {
+    let both = match op {
+        MountOp::Bind { source, dest, access: Access::ReadWrite | Access::Copied, .. } => {
+            Some([dest.as_path(), source.as_path()])
+        }
+        _ => None,
+    };
+    both.into_iter().flatten()
+}
+
 fn bound_place(op: &MountOp) -> Option<&Path> {
     match op {
         MountOp::Bind { dest, .. } => Some(dest),
@@ -222,6 +252,22 @@ mod tests {
             !guard.allows_mode(path("/w/x"), &|| false) && guard.allows_mode(path("/w/sub/x"), &|| false)
         );
         assert!(allows("/w/x", Change::Take));
+    }
+
+    #[test]
+    fn what_leads_from_a_private_place_to_one_of_the_hosts_stays_and_that_one_is_not_private() {
+        let mut plan = plan(Vec::new());
+        let tmpfs =
+            |dest: &str| MountOp::Tmpfs { dest: dest.into(), size: None, mode: 0o700, code: Code::Allowed };
+        plan.mounts.insert(0, tmpfs("/tmp"));
+        let (source, dest, code) = ("/host".into(), "/tmp/a/w".into(), Code::Allowed);
+        plan.mounts.push(MountOp::Bind { source, dest, access: Access::Copied, code });
+        plan.mounts.push(tmpfs("/w/hidden"));
+        let (places, path) = (Places::of(&plan), Path::new);
+        assert!(places.is_private_at(path("/tmp/a/x")) && !places.is_private_at(path("/tmp/a/w/x")));
+        assert!(!places.is_private_at(path("/w/hidden/x")) && !places.is_private_at(path("/opt")));
+        assert!(!places.allow(path("/tmp/a"), Change::Take) && !places.allow(path("/tmp"), Change::Make));
+        assert!(places.allow(path("/tmp/a/x"), Change::Take) && places.allow(path("/w/x"), Change::Make));
     }
 
     #[test]

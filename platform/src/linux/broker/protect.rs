@@ -150,6 +150,9 @@ impl Protected {
     /// Whether a directory with all it holds, or a link, may come to `path` or leave it: not where protected names
     /// lie at some depth below, for what it holds is not looked at.
     pub(super) fn allows_tree(&self, path: &Path) -> bool {
+        if self.places.is_private_at(path) {
+            return true;
+        }
         let parts = parts_of(path);
         let deep = |at: usize| self.starting_with(&parts[at]).any(|name| is_inside_stars(name, &parts[at..]));
         !(0..parts.len()).any(deep)
@@ -256,8 +259,12 @@ impl Protected {
         self.names_at(&above.join(part), &|| false, Change::Take).into_iter().any(kept)
     }
 
-    /// Every protected name that `path` has to do with.
+    /// Every protected name that `path` has to do with: none where nothing outlives the launch, from where no directory
+    /// gets elsewhere.
     fn names_at(&self, path: &Path, own: Whose<'_>, change: Change) -> Vec<Relation<'_>> {
+        if self.places.is_private_at(path) {
+            return Vec::new();
+        }
         let parts = parts_of(path);
         let known = OnceCell::new();
         let own = || *known.get_or_init(own);

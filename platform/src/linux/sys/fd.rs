@@ -242,6 +242,21 @@ pub(crate) fn poll(set: &mut [libc::pollfd], timeout: c_int) -> io::Result<()> {
     }
 }
 
+/// Bytes in a pipe that nobody has read yet.
+pub(crate) fn waiting(fd: RawFd) -> io::Result<usize> {
+    let mut count: c_int = 0;
+    // SAFETY: FIONREAD writes one int.
+    check_int(unsafe { libc::ioctl(fd, libc::FIONREAD as _, &raw mut count) })?;
+    Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// Sets a file back by so many bytes.
+pub(crate) fn seek_back(fd: RawFd, bytes: usize) -> io::Result<()> {
+    let bytes = libc::off_t::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    // SAFETY: plain integers; a bad descriptor is reported by the kernel.
+    check(unsafe { libc::lseek(fd, -bytes, libc::SEEK_CUR) } as c_long).map(drop)
+}
+
 /// Waits until there is something to read from `fd`, or its other end is gone, or `time` has passed; whether there
 /// is.
 pub(crate) fn readable_within(fd: RawFd, time: std::time::Duration) -> bool {

@@ -1,0 +1,49 @@
+//! Changes of protected paths that were refused: what a command may not say itself, and what it may take for done.
+//!
+//! Answers for finding them among what was refused. Why a launch failed is for [`super::explain`] to tell.
+//! Invariant: only what a grant would allow if it were not protected is told of; what is not granted at all is not.
+
+use crate::capability::Capability;
+use crate::decide::{Permit, protection};
+use sbx_platform::path::resolve;
+use sbx_platform::report::{Act, Verb};
+
+/// So many are told one by one.
+const MOST: usize = 3;
+
+/// A line for each of the first protected paths that were to be changed and were not, and one for how many more.
+#[must_use]
+pub fn kept(permit: &Permit<'_>, acts: &[Act]) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for act in acts.iter().filter(|act| act.is_refused()) {
+        if let Some(line) = line(permit, act)
+            && !found.contains(&line)
+        {
+            found.push(line);
+        }
+    }
+    let more = found.len().saturating_sub(MOST);
+    found.truncate(MOST);
+    found.extend((more > 0).then(|| format!("and {more} more protected paths stayed as they were")));
+    found
+}
+
+fn line(permit: &Permit<'_>, act: &Act) -> Option<String> {
+    let capability = match act.verb {
+        Verb::Write => Capability::FsWrite,
+        Verb::Remove => Capability::FsDelete,
+        Verb::Read
+        | Verb::Look
+        | Verb::Run
+        | Verb::Made
+        | Verb::Obeyed
+        | Verb::Connect
+        | Verb::Listen
+        | Verb::Resolve
+        | Verb::Call => return None,
+    };
+    let target = resolve(&act.path).unwrap_or_else(|_| act.path.clone());
+    let guard = protection(permit.policy(), capability, &target)?;
+    let granted = permit.policy().held(capability).any(|grant| grant.allows_path(&target));
+    granted.then(|| format!("{} is protected ({}) and stayed as it was", target.display(), guard.why))
+}
