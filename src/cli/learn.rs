@@ -82,7 +82,7 @@ impl Learn {
             body["status"] = json!(exit_status(&rehearsed.outcome.end));
             body["copied"] = json!(rehearsed.copied);
             body["record"] = json!(record);
-            body["file"] = json!(file);
+            body["file"] = json!(file.as_deref().map(Path::to_string_lossy));
             body["commands"] =
                 agent.as_ref().map_or(json!([]), |agent| json!(commands(agent, &missing, &variables)));
             ui.answer_json(&body)?;

@@ -53,6 +53,9 @@ pub enum SettingError {
     /// The working directory is gone or closed.
     #[error("cannot tell the working directory")]
     Cwd(#[source] std::io::Error),
+    /// A place whose name is not text.
+    #[error("no record can name {}: its name is not UTF-8, or holds control characters", .0.display())]
+    Unnamed(PathBuf),
     /// A file cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
