@@ -26,6 +26,8 @@ mod own;
 mod relayed;
 #[path = "fence/signals.rs"]
 mod signals;
+#[path = "fence/suggested.rs"]
+mod suggested;
 #[path = "fence/terminal.rs"]
 mod terminal;
 #[path = "fence/together.rs"]

@@ -59,7 +59,8 @@ pub(super) struct Trust {
 
 impl Agents {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
-        let setting = Setting::from_env()?;
+        let listing = matches!(self, Self::List);
+        let setting = if listing { Setting::anywhere() } else { Setting::from_env() }?;
         match self {
             Self::List => list_all(ui, &setting),
             Self::Show(named) => show(ui, &setting, &named.agent),

@@ -3,6 +3,7 @@
 mod acts;
 mod cancel;
 mod explain;
+mod lacks;
 mod launch;
 mod live;
 mod network;

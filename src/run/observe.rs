@@ -59,6 +59,8 @@ pub struct Rehearsed {
     pub outcome: Outcome,
     /// Whether its changes went to a copy; else they were refused.
     pub copied: bool,
+    /// Why they were, as far as that is known.
+    pub uncopied: Option<String>,
 }
 
 /// Why a command was not watched.
@@ -116,15 +118,18 @@ pub fn observe(
         copied.map_err(ObserveError::Output)?;
         Ok(ended.map_err(RunError::from)?)
     };
-    let (outcome, copied) = match run(true) {
-        Ok(outcome) if !matches!(outcome.end, End::Setup(_)) => (outcome, true),
-        // Where changes cannot be kept apart, nothing is written at all.
-        Ok(_) | Err(ObserveError::Run(RunError::Platform(_))) => (run(false)?, false),
-        Err(error) => return Err(error),
+    let first = run(true);
+    // Where changes cannot be kept apart, nothing is written at all.
+    let uncopied = match &first {
+        Ok(Outcome { end: End::Setup(failure), .. }) => Some(failure.to_string()),
+        Err(ObserveError::Run(RunError::Platform(error))) => Some(error.to_string()),
+        Ok(_) | Err(_) => None,
     };
+    let copied = uncopied.is_none();
+    let outcome = if copied { first? } else { run(false)? };
     let succeeded = matches!(outcome.end, End::Exited(0));
     let observed = Observed::new(outcome.acts.clone(), sink.hosts(), succeeded);
-    Ok(Rehearsed { observed, outcome, copied })
+    Ok(Rehearsed { observed, outcome, copied, uncopied })
 }
 
 fn pass_on(mut from: impl Read, to: &mut (dyn Write + Send)) -> io::Result<()> {
