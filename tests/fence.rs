@@ -28,6 +28,8 @@ mod private;
 mod relayed;
 #[path = "fence/signals.rs"]
 mod signals;
+#[path = "fence/suggested.rs"]
+mod suggested;
 #[path = "fence/terminal.rs"]
 mod terminal;
 #[path = "fence/together.rs"]

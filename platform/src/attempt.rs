@@ -42,6 +42,17 @@ pub fn open(path: &Path, write: bool) -> io::Result<File> {
     OpenOptions::new().read(!write).append(write).custom_flags(flags).open(path)
 }
 
+/// Whether a file could be opened, or names in a directory changed, by who this process acts for; nothing is opened.
+///
+/// # Errors
+/// What the kernel said.
+pub fn may(path: &Path, write: bool) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    let mode = if write { libc::W_OK } else { libc::R_OK };
+    // SAFETY: `path` ends with a zero byte and outlives the call; the rest are plain numbers.
+    said(unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), mode, libc::AT_EACCESS) }).map(drop)
+}
+
 /// Enters a new user namespace.
 ///
 /// # Errors

@@ -91,7 +91,7 @@ pub struct Act {
     pub call: &'static str,
     /// The number of the error it was answered with, 0 for none.
     pub error: i32,
-    /// The words of a command line.
+    /// The words of a command line; of a refused call its kind, where kinds are told apart.
     pub words: Vec<OsString>,
 }
 

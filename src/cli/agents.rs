@@ -9,7 +9,7 @@ use crate::run::Setting;
 use crate::text::{Severity, render_all};
 use clap::{Args, Subcommand};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The `agents` commands.
 #[derive(Debug, Subcommand)]
@@ -59,7 +59,8 @@ pub(super) struct Trust {
 
 impl Agents {
     pub(super) fn run(self, ui: &Ui) -> Result<Exit, CliError> {
-        let setting = Setting::from_env()?;
+        let listing = matches!(self, Self::List);
+        let setting = if listing { Setting::anywhere() } else { Setting::from_env() }?;
         match self {
             Self::List => list_all(ui, &setting),
             Self::Show(named) => show(ui, &setting, &named.agent),
@@ -125,7 +126,7 @@ fn show(ui: &Ui, setting: &Setting, name: &str) -> Result<Exit, CliError> {
             "description": agent.manifest.description(),
             "from": agent.found.shelf.name(),
             "file": agent.manifest.source().name(),
-            "root": agent.policy.chain().root(),
+            "root": agent.policy.chain().root().map(Path::to_string_lossy),
             "grants": grants,
             "limits": agent.policy.limits().entries().into_iter().collect::<std::collections::BTreeMap<_, _>>(),
             "env": sections.env.iter().map(|rule| &rule.name).collect::<Vec<_>>(),

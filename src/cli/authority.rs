@@ -5,6 +5,7 @@ use crate::capability::Risk;
 use crate::policy::{Grant, Policy};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
+use std::path::Path;
 
 /// Grants with the most consequential first.
 pub(super) fn by_risk(policy: &Policy) -> Vec<&Grant> {
@@ -47,7 +48,7 @@ pub(super) fn to_json(grant: &Grant) -> Value {
         "capability": grant.capability().name(),
         "grant": grant.spec.to_string(),
         "risk": grant.capability().risk().name(),
-        "root": grant.root,
+        "root": grant.root.as_deref().map(Path::to_string_lossy),
         "inert": grant.is_inert(),
         "clamped": grant.clamped,
         "origin": grant.origin.name(),

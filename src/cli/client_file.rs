@@ -86,7 +86,8 @@ impl ClientFile {
             let entry = |(name, outcome): &(String, Outcome)| json!({ "name": name, "change": outcome.name(), "why": why(outcome) });
             let entries: Vec<Value> = installed.entries.iter().map(entry).collect();
             return ui.answer_json(&json!({
-                "client": client, "file": file, "written": written, "backup": backup, what: entries,
+                "client": client, "file": file.to_string_lossy(), "written": written,
+                "backup": backup.map(Path::to_string_lossy), what: entries,
                 "text": self.print.then_some(&installed.text),
             }));
         }

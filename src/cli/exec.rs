@@ -166,7 +166,8 @@ impl Fence {
         stdio: Stdio,
     ) -> Result<u8, CliError> {
         // The program ends with the launch; taking all this apart first would only delay its end.
-        let setting = ManuallyDrop::new(Setting::in_project(self.project.as_deref())?);
+        let setting =
+            ManuallyDrop::new(Setting::in_project(self.project.as_deref(), self.who.dir.as_deref())?);
         let agent = ManuallyDrop::new(setting.agent(&self.who.agent)?);
         let backend = self.who.backend(&setting)?;
         let accepted = self.who.accepted()?;
@@ -206,6 +207,8 @@ impl Fence {
             Ok(ran) => {
                 let mut denials = refused(&permit, &ran.outcome.acts);
                 denials.extend(ran.refused.iter().cloned().map(Refusal::from));
+                // One remark tells of all of it.
+                denials.retain(|denial| !ran.led_out.iter().any(|dir| denial.is_within(dir)));
                 // Of a command that failed all refusals are told.
                 let content = ran.outcome.end == End::Exited(0) && !self.explain;
                 let kept = if content { kept(&permit, &ran.outcome.acts) } else { Vec::new() };
@@ -261,20 +264,18 @@ impl Fence {
         ran.warnings.iter().for_each(|warning| ui.remark(format!("sbx: {warning}")));
         kept.iter().for_each(|line| ui.remark(format!("sbx: {line}")));
         // Without --explain only what is known anyway is told, and only when the command failed.
-        let told = if self.explain {
-            refused.len()
-        } else if status == 0 {
-            0
-        } else {
-            HINTED
+        let told = match (self.explain, status) {
+            (true, _) => refused.len(),
+            (false, 0) => 0,
+            (false, _) => HINTED,
         };
         if self.explain && !is_traced(&ran.outcome.acts) && !matches!(ran.outcome.end, End::Setup(_)) {
             ui.remark(format!("sbx: {UNFOLLOWED}"));
         }
-        for denial in refused.iter().take(told) {
+        for denial in refused.iter().filter(|denial| self.explain || !denial.is_usual).take(told) {
             ui.remark(format!("sbx: refused: {denial}"));
         }
-        for call in closed_calls(&ran.outcome.acts) {
+        for call in closed_calls(&ran.outcome.acts).iter().filter(|call| status != 0 || !call.is_usual) {
             ui.remark(format!("sbx: refused: {call}"));
         }
         if !matches!(ran.outcome.end, End::Exited(0) | End::Limit(_)) {

@@ -12,6 +12,7 @@ use sbx_platform::Backend;
 use serde_json::json;
 use std::ffi::OsString;
 use std::fmt::Write;
+use std::path::Path;
 
 /// Whose authority to explain.
 #[derive(Debug, Args)]
@@ -41,15 +42,15 @@ impl Explain {
                 .map(|level| {
                     let clamped = chain.clamps().iter().find(|clamp| clamp.asked == *level);
                     json!({
-                        "level": level_key(level.name), "root": level.root, "place": level.place,
-                        "narrowed_to": clamped.map(|clamp| &clamp.narrowed_to),
+                        "level": level_key(level.name), "root": level.root.to_string_lossy(), "place": level.place,
+                        "narrowed_to": clamped.map(|clamp| clamp.narrowed_to.to_string_lossy()),
                     })
                 })
                 .collect();
             let grants: Vec<_> = authority::by_risk(policy).into_iter().map(authority::to_json).collect();
             let mut body = json!({
                 "agent": policy.agent(), "file": agent.manifest.source().name(), "levels": levels,
-                "root": chain.root(), "grants": grants, "hash": fingerprint(policy),
+                "root": chain.root().map(Path::to_string_lossy), "grants": grants, "hash": fingerprint(policy),
             });
             if self.tree {
                 body["tree"] = tree_json(policy);

@@ -82,7 +82,7 @@ impl Learn {
             body["status"] = json!(exit_status(&rehearsed.outcome.end));
             body["copied"] = json!(rehearsed.copied);
             body["record"] = json!(record);
-            body["file"] = json!(file);
+            body["file"] = json!(file.as_deref().map(Path::to_string_lossy));
             body["commands"] =
                 agent.as_ref().map_or(json!([]), |agent| json!(commands(agent, &missing, &variables)));
             ui.answer_json(&body)?;
@@ -203,7 +203,10 @@ fn remarks(ui: &Ui, learned: &Learned, rehearsed: &Rehearsed) {
     }
     learned.notes.iter().for_each(|note| ui.remark(format!("sbx: {note}")));
     if !rehearsed.copied {
-        ui.remark("sbx: changes cannot be kept apart here, so that nothing could be written; see --allow");
+        let why = rehearsed.uncopied.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
+        ui.remark(format!(
+            "sbx: changes cannot be kept apart here{why}, so that nothing could be written; see --allow"
+        ));
     }
     match &rehearsed.outcome.end {
         End::Exited(0) => {}

@@ -63,7 +63,7 @@ impl New {
         create_file(&path, &text)
             .map_err(|error| CliError::new(format!("cannot write {}: {error}", path.display())))?;
         if ui.json {
-            ui.answer_json(&json!({ "file": path }))?;
+            ui.answer_json(&json!({ "file": path.to_string_lossy() }))?;
         } else {
             ui.answer(format!("wrote {}", path.display()))?;
         }

@@ -6,6 +6,7 @@ use crate::text::{Place, codes, shell_quoted};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::fmt;
+use std::path::Path;
 
 codes! {
     /// Why the answer is no.
@@ -200,14 +201,19 @@ fn describe(request: &Request) -> Value {
         Subject::Command { argv, cwd, .. } => json!({
             "capability": capability,
             "argv": argv.iter().map(|argument| argument.to_string_lossy()).collect::<Vec<_>>(),
-            "cwd": cwd,
+            "cwd": shown(cwd.as_deref()),
         }),
         Subject::Shell { text, arguments, cwd } => {
-            let mut body = json!({ "capability": capability, "cmd": text, "cwd": cwd });
+            let mut body = json!({ "capability": capability, "cmd": text, "cwd": shown(cwd.as_deref()) });
             if let Some(arguments) = arguments {
                 body["arguments"] = arguments.iter().map(|argument| argument.to_string_lossy()).collect();
             }
             body
         }
     }
+}
+
+/// A path for machines: JSON is text, and a path need not be.
+fn shown(path: Option<&Path>) -> Option<Cow<'_, str>> {
+    path.map(Path::to_string_lossy)
 }

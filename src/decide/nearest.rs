@@ -82,10 +82,7 @@ fn shared_labels(a: &str, b: &str) -> usize {
 fn reason(policy: &Policy, grant: &Grant, request: &Request) -> String {
     if grant.is_inert() {
         return match grant.spec.scope.text(ScopeKey::In) {
-            Some(root) if root.starts_with("$PROJECT") => {
-                "there is no project here: `$PROJECT` is never `/` or a home directory; go into one, or name it with --project"
-                    .to_owned()
-            }
+            Some(root) if root.starts_with("$PROJECT") => policy.facts().no_project(),
             _ => "it is inert: neither it nor the agent nor the configuration names a root".to_owned(),
         };
     }

@@ -13,6 +13,7 @@ use crate::decide::Request;
 use crate::manifest::{AgentSource, Facts, FindError, Shelf, WriteError, find, grant, parse_spec, rewrite};
 use crate::policy::{Grant, Proposal};
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// `agents_capabilities`: the agent's own grants.
 pub(super) fn capabilities(_: &Arguments<'_>, context: &Context, _: &Cancel) -> Result<Value, Reply> {
@@ -21,7 +22,7 @@ pub(super) fn capabilities(_: &Arguments<'_>, context: &Context, _: &Cancel) -> 
             "capability": grant.capability().name(),
             "grant": grant.spec.to_string(),
             "risk": grant.capability().risk().name(),
-            "root": grant.root,
+            "root": grant.root.as_deref().map(Path::to_string_lossy),
             "inert": grant.is_inert(),
         })
     };

@@ -26,6 +26,8 @@ pub struct Facts {
     links: HashMap<PathBuf, PathBuf>,
     /// Roots behind links that somebody else may have turned.
     loose: Vec<PathBuf>,
+    /// What would be the project if it did not contain the home directory.
+    above_home: Option<PathBuf>,
 }
 
 impl Facts {
@@ -42,6 +44,7 @@ impl Facts {
             found_in: None,
             links: HashMap::new(),
             loose: Vec::new(),
+            above_home: None,
             home,
         }
     }
@@ -57,8 +60,24 @@ impl Facts {
     /// The same facts with another project directory; `/` and home directories are refused.
     #[must_use]
     pub fn project(mut self, project: Option<PathBuf>) -> Self {
-        self.project = project.map(|path| normalize(&path)).filter(|path| may_be_project(path, &self.home));
+        let (project, named) = (project.map(|path| normalize(&path)), self.cwd.clone());
+        let asked = project.clone().unwrap_or(named);
+        self.above_home = Some(asked).filter(|asked| *asked != self.home && within(&self.home, asked));
+        self.project = project.filter(|path| may_be_project(path, &self.home));
         self
+    }
+
+    /// Why there is no project, and what to do about it.
+    #[must_use]
+    pub fn no_project(&self) -> String {
+        match &self.above_home {
+            Some(project) if project.parent().is_some() => format!(
+                "{} contains your home directory {}, and `$PROJECT` never does: name a directory beside it with --project, or set HOME to a directory outside",
+                project.display(),
+                self.home.display()
+            ),
+            _ => "there is no project here: `$PROJECT` is never `/` or a home directory; go into one, or name it with --project".to_owned(),
+        }
     }
 
     /// The same facts with another configuration directory.

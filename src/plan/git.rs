@@ -12,22 +12,28 @@ use std::path::{Path, PathBuf};
 /// The most worktrees and submodules of a repository that are looked at.
 const MOST: usize = 256;
 
-/// What stays as it is because git is led there from `place`, whether or not it exists.
-pub(super) fn led_to(place: &Path, home: &Path, host: &dyn Host) -> Vec<PathBuf> {
+/// The repository of a working tree, and the one it shares.
+fn repository(place: &Path, host: &dyn Host) -> Option<(PathBuf, Option<PathBuf>)> {
     let entry = place.join(".git");
-    let repository = match host.kind(&entry) {
-        None => return Vec::new(),
-        Some(Kind::Directory) => entry,
-        Some(Kind::Link(_)) => match host.real(&entry) {
-            Some(real) => real,
-            None => return Vec::new(),
-        },
-        Some(Kind::File) => match named(&entry, "gitdir:", place, host) {
-            Some(repository) => repository,
-            None => return Vec::new(),
-        },
+    let repository = match host.kind(&entry)? {
+        Kind::Directory => entry,
+        Kind::Link(_) => host.real(&entry)?,
+        Kind::File => named(&entry, "gitdir:", place, host)?,
     };
     let shared = named(&repository.join("commondir"), "", &repository, host);
+    Some((repository, shared))
+}
+
+/// Where git finds what a working tree is made of; none where it is none.
+#[must_use]
+pub fn repositories(place: &Path, host: &dyn Host) -> Vec<PathBuf> {
+    let found = repository(place, host);
+    found.into_iter().flat_map(|(repository, shared)| [Some(repository), shared]).flatten().collect()
+}
+
+/// What stays as it is because git is led there from `place`, whether or not it exists.
+pub(super) fn led_to(place: &Path, home: &Path, host: &dyn Host) -> Vec<PathBuf> {
+    let Some((repository, shared)) = repository(place, host) else { return Vec::new() };
     let own = repository == place.join(".git");
     let mut kept = Vec::new();
     for part in [Some(&repository).filter(|_| !own), shared.as_ref()].into_iter().flatten() {

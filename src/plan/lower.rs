@@ -241,6 +241,15 @@ pub enum LowerError {
     /// The working directory does not exist.
     #[error("the working directory {} does not exist", .0.display())]
     NoCwd(PathBuf),
+    /// Something else stands where a command is to work.
+    #[error("{} is not a directory, so nothing can work in it", .0.display())]
+    NotADirectory(PathBuf),
+    /// The program is named by nothing.
+    #[error("no program is named: the first word of the command is empty")]
+    Nameless,
+    /// There is no such file.
+    #[error("there is no file {}", .0.display())]
+    NoFile(PathBuf),
     /// A place that cannot be shown.
     #[error("{} cannot be shown inside a fence; name a directory below it", .0.display())]
     Reserved(PathBuf),
@@ -406,7 +415,11 @@ fn command(
         _ => cwd.unwrap_or(root).to_path_buf(),
     };
     if host.kind(&cwd) != Some(Kind::Directory) {
-        return Err(if cwd == root { LowerError::NoRoot(cwd) } else { LowerError::NoCwd(cwd) });
+        return Err(match host.kind(&cwd) {
+            Some(_) => LowerError::NotADirectory(cwd),
+            None if cwd == root => LowerError::NoRoot(cwd),
+            None => LowerError::NoCwd(cwd),
+        });
     }
     if let Some(entry) = &invocation.entry {
         return match host.is_program(&entry.program) {
@@ -414,11 +427,11 @@ fn command(
             false => Err(LowerError::NotExecutable(entry.program.clone())),
         };
     }
-    let name = argv.first().cloned().unwrap_or_default();
+    let name = argv.first().filter(|name| !name.is_empty()).cloned().ok_or(LowerError::Nameless)?;
     let program = if name.as_encoded_bytes().contains(&b'/') {
         let file = sbx_platform::path::normalize(&cwd.join(&name));
         match host.kind(&file) {
-            None => return Err(LowerError::NotFound { program: name.into(), search: cwd }),
+            None => return Err(LowerError::NoFile(file)),
             Some(_) if !host.is_program(&file) => return Err(LowerError::NotExecutable(file)),
             Some(_) => file,
         }
@@ -504,5 +517,9 @@ pub(super) fn has_writable_place(plan: &Plan) -> bool {
 }
 
 pub(super) fn remarks(places: &Places) -> Vec<String> {
-    places.narrower.iter().map(|sentence| format!("{sentence} (fs-glob)")).collect()
+    let named = |sentence: &String| match sentence.split_once('\n') {
+        Some((sentence, command)) => format!("{sentence} (fs-glob)\n{command}"),
+        None => format!("{sentence} (fs-glob)"),
+    };
+    places.narrower.iter().map(named).collect()
 }

@@ -5,7 +5,8 @@
 
 use super::host::{Host, Kind};
 use super::lower::LowerError;
-use crate::capability::{Capability, Glob};
+use crate::capability::{Capability, Glob, Scope, ScopeKey, Spec};
+use crate::decide::grant_command;
 use crate::manifest::PathEntry;
 use crate::policy::{Grant, PlacedScope, Policy};
 use crate::profile::PROTECTED;
@@ -25,7 +26,7 @@ pub(super) struct Places {
     rights: BTreeMap<PathBuf, Rights>,
     /// Places that a grant names by a path without wildcards, which is what opens a protected one.
     named: Vec<(PathBuf, Rights)>,
-    /// Where the kernel holds less than `decide` allows, each in a sentence.
+    /// Where the kernel holds less than `decide` allows, each in a sentence, with a command below it that would help.
     pub(super) narrower: Vec<String>,
     looked_at: usize,
 }
@@ -45,7 +46,7 @@ impl Places {
             }
         }
         for (capability, rights) in verbs {
-            policy.held(capability).for_each(|grant| places.note_names(grant, rights, host));
+            policy.held(capability).for_each(|grant| places.note_names(policy, grant, rights, host));
         }
         // No grant leads into the log; one that contains it is covered there, see `View::hide`.
         let hidden = &policy.facts().state_dir;
@@ -95,7 +96,7 @@ impl Places {
 
     /// A name belongs to the directory above: where that cannot be changed, one that is named alone can be neither made
     /// nor taken away.
-    fn note_names(&mut self, grant: &Grant, rights: Rights, host: &dyn Host) {
+    fn note_names(&mut self, policy: &Policy, grant: &Grant, rights: Rights, host: &dyn Host) {
         let PlacedScope::Fs { paths: Some(entries) } = &grant.scope else { return };
         for path in entries.iter().filter(|entry| entry.glob.is_none()).map(|entry| &entry.base) {
             let above = path.parent().map(|above| self.rights_at(above)).unwrap_or_default();
@@ -106,7 +107,8 @@ impl Places {
                 None | Some(_) => continue,
             };
             let told = format!("{}: {} {lack}; grant the directory it is in", grant.spec, path.display());
-            self.narrower.push(told);
+            let command = directory_grant(policy, grant.capability(), path);
+            self.narrower.push(told + &command.map_or_else(String::new, |command| format!("\n  {command}")));
         }
     }
 
@@ -176,6 +178,15 @@ impl Places {
         }
         Ok(())
     }
+}
+
+/// What gives the directory of a name, unless that would be a home or more, or lies beyond every root.
+fn directory_grant(policy: &Policy, capability: Capability, path: &Path) -> Option<String> {
+    let directory = path.parent().filter(|directory| !within(&policy.facts().home, directory))?;
+    let beyond = policy.chain().root().is_some_and(|root| !within(directory, root));
+    let text = directory.to_str().filter(|text| !beyond && !text.chars().any(char::is_control))?;
+    let spec = Spec { capability, scope: Scope::bare().with_text(ScopeKey::In, text) };
+    Some(grant_command(policy.agent(), &spec.to_string()))
 }
 
 /// Everything a record opens to what runs for it, links followed.

@@ -346,10 +346,16 @@ fn inert_problem(grants: &[Grant], written: &[WrittenGrant]) -> Option<Problem> 
     let mut names: Vec<&str> = inert.map(|grant| grant.capability().name()).collect();
     names.dedup();
     let allow = if names.len() == 1 { "allows" } else { "allow" };
-    let message = format!("{} {allow} nothing: no level names a root", names.join(", "));
-    let problem = Problem::warning(Code::Inert, message)
-        .at(span)
-        .help("add `in: PATH` to the grant, or `sandbox: {root: PATH}` to the record");
+    let all = names.join(", ");
+    let in_project = first.scope.text(ScopeKey::In).is_some_and(|root| root.starts_with("$PROJECT"));
+    let problem = if in_project {
+        Problem::warning(Code::Inert, format!("{all} {allow} nothing here: `$PROJECT` stands for no directory"))
+            .help("`$PROJECT` is never `/` or a home directory: work in a directory below, or name one with --project")
+    } else {
+        Problem::warning(Code::Inert, format!("{all} {allow} nothing: no level names a root"))
+            .help("add `in: PATH` to the grant, or `sandbox: {root: PATH}` to the record")
+    };
+    let problem = problem.at(span);
     Some(names.into_iter().fold(problem, Problem::capability))
 }
 

@@ -16,6 +16,7 @@ mod secrets;
 mod system;
 mod table;
 mod trust;
+mod usual;
 
 pub use builtin::{BUILTIN_AGENTS, BUILTIN_TOOLS, FILES, File, RISK_RULES, agent, tool_names};
 pub use evaluators::{Evaluation, Evaluator, evaluator};
@@ -34,3 +35,4 @@ pub use system::{
     Helper, HelperKind, System, SystemKind, helpers, inert_git_keys, install, system_view, view_of,
 };
 pub use trust::{Trusted, trust};
+pub use usual::{needs_network, tried_anyway};

@@ -1,6 +1,7 @@
 //! Runs a permitted command behind the fence and says how it ended.
 
 use super::cancel::Cancel;
+use super::lacks::{Lacks, lacks};
 use super::live::Live;
 use super::network::Network;
 use super::record;
@@ -17,6 +18,7 @@ use sbx_platform::{Backend, Child, End, Outcome, Pipe, Plan, PlatformError};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A launch that ended, with what is worth saying about it.
@@ -31,6 +33,8 @@ pub struct Ran {
     pub warnings: Vec<String>,
     /// What was asked of the network and is not granted.
     pub refused: Vec<Denial>,
+    /// Repositories of the working tree that a command which failed could not reach; there is a remark about each.
+    pub led_out: Vec<PathBuf>,
 }
 
 /// Why nothing was run.
@@ -149,7 +153,10 @@ fn carry_out(
     };
     let refused = telling.network.as_ref().map(Network::stop).unwrap_or_default();
     let warnings = armed_repositories(&outcome.acts);
-    Ok(Ran { outcome, remarks: lowered.remarks, warnings, refused })
+    let failed = matches!(outcome.end, End::Exited(status) if status != 0);
+    let lacks = if failed { lacks(permit, &outcome.acts) } else { Lacks::default() };
+    let remarks = lowered.remarks.into_iter().chain(lacks.remarks).collect();
+    Ok(Ran { outcome, remarks, warnings, refused, led_out: lacks.repositories })
 }
 
 /// What a permitted command would be launched with; nothing is prepared, and no secret is read.
@@ -338,7 +345,7 @@ impl RunError {
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         match self {
-            Self::Lower(LowerError::NotFound { .. }) => 127,
+            Self::Lower(LowerError::NotFound { .. } | LowerError::NoFile(_) | LowerError::Nameless) => 127,
             Self::Lower(LowerError::NotExecutable(_)) => 126,
             Self::Lower(_)
             | Self::Platform(_)

@@ -4,6 +4,7 @@ mod acts;
 mod cancel;
 mod explain;
 mod kept;
+mod lacks;
 mod launch;
 mod live;
 mod network;

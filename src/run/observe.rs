@@ -8,7 +8,7 @@ use crate::audit::{Event, Sink};
 use crate::capability::{Capability, Method};
 use crate::decide::{Decision, Denial, Request, decide};
 use crate::learn::{HostSeen, Observed};
-use crate::manifest::Manifest;
+use crate::manifest::{Facts, Manifest};
 use crate::plan::{Invocation, Rehearsal};
 use crate::policy::Policy;
 use crate::profile::{PlaceSort, known_places, system_view, verb_of};
@@ -59,6 +59,8 @@ pub struct Rehearsed {
     pub outcome: Outcome,
     /// Whether its changes went to a copy; else they were refused.
     pub copied: bool,
+    /// Why they were, as far as that is known.
+    pub uncopied: Option<String>,
 }
 
 /// Why a command was not watched.
@@ -116,15 +118,18 @@ pub fn observe(
         copied.map_err(ObserveError::Output)?;
         Ok(ended.map_err(RunError::from)?)
     };
-    let (outcome, copied) = match run(true) {
-        Ok(outcome) if !matches!(outcome.end, End::Setup(_)) => (outcome, true),
-        // Where changes cannot be kept apart, nothing is written at all.
-        Ok(_) | Err(ObserveError::Run(RunError::Platform(_))) => (run(false)?, false),
-        Err(error) => return Err(error),
+    let first = run(true);
+    // Where changes cannot be kept apart, nothing is written at all.
+    let uncopied = match &first {
+        Ok(Outcome { end: End::Setup(failure), .. }) => Some(failure.to_string()),
+        Err(ObserveError::Run(RunError::Platform(error))) => Some(error.to_string()),
+        Ok(_) | Err(_) => None,
     };
+    let copied = uncopied.is_none();
+    let outcome = if copied { first? } else { run(false)? };
     let succeeded = matches!(outcome.end, End::Exited(0));
     let observed = Observed::new(outcome.acts.clone(), sink.hosts(), succeeded);
-    Ok(Rehearsed { observed, outcome, copied })
+    Ok(Rehearsed { observed, outcome, copied, uncopied })
 }
 
 fn pass_on(mut from: impl Read, to: &mut (dyn Write + Send)) -> io::Result<()> {
@@ -142,13 +147,14 @@ fn policy(setting: &Setting, dir: &Path, allowed: &Allowed) -> Result<Policy, Se
     let facts = setting.facts.clone();
     let root = facts.project.clone().unwrap_or_else(|| dir.to_path_buf());
     let writable = [root.clone(), facts.home.clone()].into_iter().chain(allowed.places.iter().cloned());
-    let mut grants = vec![json!({ "proc.exec": { "in": root } })];
+    let mut grants = vec![json!({ "proc.exec": { "in": written(&root, &facts)? } })];
     for place in writable {
+        let place = written(&place, &facts)?;
         for verb in ["fs.read", "fs.write", "fs.delete"] {
             grants.push(json!({ verb: { "in": place } }));
         }
     }
-    grants.extend(shown().into_iter().map(|place| json!({ "fs.read": { "in": place } })));
+    grants.extend(shown().into_iter().map(|place| json!({ "fs.read": { "in": place.to_str() } })));
     let hosts: Vec<&str> = allowed.hosts.iter().map(String::as_str).chain([NOBODY]).collect();
     for verb in ["net.get", "net.post", "net.put"] {
         grants.push(json!({ verb: { "hosts": hosts } }));
@@ -159,6 +165,14 @@ fn policy(setting: &Setting, dir: &Path, allowed: &Allowed) -> Result<Policy, Se
     let (manifest, problems) = Manifest::parse(source.clone(), &facts);
     let manifest = manifest.ok_or_else(|| SettingError::Record(render_all(&problems, &source)))?;
     Ok(Policy::resolve(&manifest, &setting.config, &facts).0)
+}
+
+/// A place as a record names it: records are text, and the name of a directory need not be.
+fn written<'a>(place: &'a Path, facts: &Facts) -> Result<&'a str, SettingError> {
+    let named = place.to_str().filter(|text| !text.chars().any(char::is_control));
+    let known = [(facts.project.as_deref(), "$PROJECT"), (Some(&*facts.home), "~")];
+    let known = known.into_iter().find(|(known, _)| *known == Some(place)).map(|(_, name)| name);
+    named.or(known).ok_or_else(|| SettingError::Unnamed(place.to_path_buf()))
 }
 
 /// Directories of the machine beside the system's own and the home.

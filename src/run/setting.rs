@@ -53,6 +53,9 @@ pub enum SettingError {
     /// The working directory is gone or closed.
     #[error("cannot tell the working directory")]
     Cwd(#[source] std::io::Error),
+    /// A place whose name is not text.
+    #[error("no record can name {}: its name is not UTF-8, or holds control characters", .0.display())]
+    Unnamed(PathBuf),
     /// A file cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -90,6 +93,12 @@ fn is_mark(mark: &Path, cwd: &Path) -> bool {
         && dir.is_some_and(|dir| own(&dir) && dir.mode() & OTHERS_WRITE == 0)
 }
 
+/// Where this process stands; in the home when that is gone.
+fn cwd_or_home() -> Result<PathBuf, SettingError> {
+    let home = || env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
+    env::current_dir().or_else(|error| home().ok_or(error)).map_err(SettingError::Cwd)
+}
+
 impl Setting {
     /// The setting of this process.
     ///
@@ -107,13 +116,25 @@ impl Setting {
         Self::gather(cwd, None)
     }
 
-    /// The setting of this process, with a project other than the one around the working directory.
+    /// The setting of this process wherever it stands: one whose working directory is gone stands in the home.
+    ///
+    /// # Errors
+    /// When home is unknown, or the configuration is broken.
+    pub fn anywhere() -> Result<Self, SettingError> {
+        Self::gather(&cwd_or_home()?, None)
+    }
+
+    /// The setting of this process, with a project other than the one around the working directory; where the working
+    /// directory is gone, as if it worked in `dir`.
     ///
     /// # Errors
     /// As for [`Setting::from_env`].
-    pub fn in_project(project: Option<&Path>) -> Result<Self, SettingError> {
-        let cwd = env::current_dir().map_err(SettingError::Cwd)?;
-        Self::gather(&cwd, project.map(|project| cwd.join(project)))
+    pub fn in_project(project: Option<&Path>, dir: Option<&Path>) -> Result<Self, SettingError> {
+        let absolute = dir.filter(|dir| dir.is_absolute()).map(Path::to_path_buf);
+        let cwd = env::current_dir().or_else(|error| absolute.ok_or(error)).map_err(SettingError::Cwd)?;
+        // What the caller names is what is meant now, wherever a link leads later.
+        let real = |path: PathBuf| sbx_platform::path::resolve(&path).unwrap_or(path);
+        Self::gather(&cwd, project.map(|project| real(cwd.join(project))))
     }
 
     /// The setting of this process; a configuration that is broken is left out and told.
@@ -121,8 +142,7 @@ impl Setting {
     /// # Errors
     /// When home or working directory are unknown.
     pub fn despite_errors() -> Result<(Self, Option<SettingError>), SettingError> {
-        let cwd = env::current_dir().map_err(SettingError::Cwd)?;
-        let facts = Self::facts_at(&cwd, None)?;
+        let facts = Self::facts_at(&cwd_or_home()?, None)?;
         match Self::with_facts(facts.clone()) {
             Ok(setting) => Ok((setting, None)),
             Err(error) => Ok((Self { facts, config: Config::default() }, Some(error))),

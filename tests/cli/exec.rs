@@ -305,14 +305,19 @@ fn a_name_that_is_granted_alone_and_is_not_there_is_told_of() {
     env.write_record("r.md", "---\ncapabilities:\n  - proc.exec: {in: $PROJECT}\n  - fs.write: {in: $PROJECT, paths: [new.txt]}\n---\n");
     let script = "echo hi > new.txt";
     let shown = env.sbx(&["exec", "--agent", "r", "--", "sh", "-c", script]);
-    let told = "new.txt is not there yet and cannot be made alone; grant the directory it is in (fs-glob)";
+    let told = "new.txt is not there yet and cannot be made alone; grant the directory it is in (fs-glob)\n  \
+                sbx agents grant r 'fs.write{in=[PROJECT]}'\n";
     assert!(shown.contains(told), "{shown}");
     env.write("project/new.txt", "");
     let shown = env.sbx(&["exec", "--agent", "r", "--", "sh", "-c", script]);
     assert_eq!(shown, "[exit 0]\n");
     env.write_record("r.md", "---\ncapabilities:\n  - proc.exec: {in: $PROJECT}\n---\n");
     let shown = env.sbx(&["exec", "--explain", "--agent", "r", "--", "sh", "-c", "echo hi > other.txt"]);
-    assert!(shown.contains("it is not there yet: make it first, or grant the directory"), "{shown}");
+    assert!(shown.contains("smallest grant: sbx agents grant r 'fs.write{in=[PROJECT]}'\n"), "{shown}");
+    assert!(
+        shown.contains("once it is there, 'fs.write{in=[PROJECT],paths=[other.txt]}' is enough"),
+        "{shown}"
+    );
 }
 
 #[test]

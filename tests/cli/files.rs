@@ -2,6 +2,7 @@
 
 use crate::support::TestEnv;
 use expect_test::expect;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
 /// Every command that reads a record, on this file.
@@ -277,4 +278,59 @@ fn xdg_config_home_is_respected() {
         [exit 0]
     "#]]
     .assert_eq(&env.shown(&output));
+}
+
+#[test]
+fn a_project_whose_name_is_no_text_makes_nothing_panic() {
+    let env = TestEnv::new();
+    let name = std::ffi::OsStr::from_bytes(b"p\xff");
+    let project = env.home().join(name);
+    std::fs::create_dir_all(project.join(".git")).expect("a project");
+    std::fs::write(project.join("f"), "x\n").expect("a file");
+    for line in [
+        "exec --agent scout -- rm x",
+        "exec --json --agent scout -- rm x",
+        "exec --agent builder -- cat f",
+        "exec --json --explain --agent builder -- touch ../out",
+        "eval --agent scout ls",
+        "eval --json --agent scout ls",
+        "explain --json --agent builder",
+        "explain --json --agent builder -- ls",
+        "explain --tree --json --agent builder",
+        "agents capabilities builder --json",
+        "agents show builder --json",
+        "agents list --json",
+        "agents new one --project --yes --json",
+        "check --json --agent builder fs.read f",
+        "check --json --agent builder proc.exec -- ls",
+        "check --json --agent scout proc.eval ls",
+        "why --json --agent builder fs.read f",
+        "fs read --json --agent builder f",
+        "fs write --json --agent scout f",
+        "tools list --json --agent builder",
+        "tools run --json --agent builder git_status",
+        "tools validate --json",
+        "skills list --json --agent builder",
+        "risk check --json --agent builder ls",
+        "report --json",
+        "learn -- ls",
+        "learn --json -- ls",
+        "mcp install claude-code --agent builder --print --json",
+        "hook install claude-code --agent builder --json",
+        "doctor --json",
+    ] {
+        let args: Vec<&str> = line.split(' ').collect();
+        let output = env.sbx_command(&args).current_dir(&project).output().expect("sbx starts");
+        let said = env.shown(&output);
+        assert!(!said.contains("panicked"), "{line}: {said}");
+        assert!(output.status.code().is_some_and(|code| code < 128), "{line}: {said}");
+        if args.contains(&"--json") && !output.stdout.is_empty() {
+            let answer = serde_json::from_slice::<serde_json::Value>(&output.stdout);
+            assert!(answer.is_ok(), "{line}: {said}");
+        }
+    }
+    let learned =
+        env.sbx_command(&["learn", "--", "cat", "f"]).current_dir(&project).output().expect("sbx starts");
+    let learned = env.shown(&learned);
+    assert!(learned.contains("[exit 0]") && learned.contains("cmds: [cat]"), "{learned}");
 }

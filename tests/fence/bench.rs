@@ -64,6 +64,13 @@ impl Bench {
         self.write("agent.yml", text);
     }
 
+    /// A record of the user's own, which grants can be given to.
+    pub(crate) fn own_record(&self, name: &str, text: &str) {
+        let dir = self.dir.join("home/.config/sbx/agents");
+        std::fs::create_dir_all(&dir).expect("a directory");
+        std::fs::write(dir.join(format!("{name}.md")), format!("---\n{text}---\n")).expect("a record");
+    }
+
     pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.work().join(name), text).expect("a file");
     }

@@ -352,20 +352,35 @@ fn nothing_comes_in_once_the_log_has_failed() {
 #[test]
 fn refusals_are_explained_to_machines_with_call_error_and_command() {
     let world = World::new();
-    let script = "cat /etc/shadow; rm -f origin.pem; mkdir /srv/made; curl -s http://other.test:{http}/x; env -i /usr/bin/id; true";
+    // Not below /tmp, which is private inside.
+    let outside = std::path::PathBuf::from(format!("/var/tmp/sbx-told-{}", std::process::id()));
+    std::fs::create_dir_all(&outside).unwrap();
+    std::fs::write(outside.join("secret"), "").unwrap();
+    let place = outside.display();
+    let script = format!(
+        "cat {place}/secret; rm -f origin.pem; mkdir {place}/made; curl -s http://other.test:HTTP/x; env -i /usr/bin/id; true"
+    )
+    .replace("HTTP", "{http}");
     let grants = "net.get: {hosts: [api.test]}\nfs.read: {in: /usr/share}";
-    let ran = world.run_with(grants, "", script, &["--explain", "--json"]);
+    let ran = world.run_with(grants, "", &script, &["--explain", "--json"]);
+    std::fs::remove_dir_all(&outside).unwrap();
     let answer: Value = serde_json::from_str(&ran.stdout).unwrap();
     let refused = answer["refused"].as_array().unwrap();
     let about = |text: &str| {
         let is = |one: &&Value| one["message"].as_str().is_some_and(|message| message.contains(text));
         refused.iter().find(is).unwrap_or_else(|| panic!("{text} in {answer:#}"))
     };
+    let name = outside.file_name().unwrap().display();
+    let (read, write) = (
+        format!("'fs.read{{in={place},paths=[secret]}}'"),
+        // A name is made in its directory.
+        format!("'fs.write{{in=/var/tmp,paths=[{name}]}}'"),
+    );
     for (text, calls, errors, command) in [
-        ("fs.read /etc/shadow", &["openat", "open"][..], &[2, 13][..], "'fs.read{in=/etc,paths=[shadow]}'"),
-        ("fs.write /srv/made", &["mkdir", "mkdirat"], &[2, 13, 30], "'fs.write{in=/srv,paths=[made]}'"),
+        (format!("fs.read {place}/secret"), &["openat", "open"][..], &[2, 13][..], read),
+        (format!("fs.write {place}/made"), &["mkdir", "mkdirat"], &[2, 13, 30], write),
     ] {
-        let one = about(text);
+        let one = about(&text);
         assert!(calls.iter().any(|call| one["call"] == *call), "{one:#}");
         assert!(errors.iter().any(|error| one["errno"] == *error), "{one:#}");
         assert_eq!(one["command"], format!("sbx agents grant tester {command}"), "{one:#}");

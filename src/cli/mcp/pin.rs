@@ -84,7 +84,7 @@ fn report(ui: &Ui, session: &Session, file: &Path, seen: &Pins, check: bool) -> 
     let same = changes.iter().all(|change| change["change"] == "same") && before.is_some();
     if ui.json {
         ui.answer_json(&json!({
-            "file": file, "server": server, "written": !check,
+            "file": file.to_string_lossy(), "server": server, "written": !check,
             "package": seen.package.as_ref().map(|(name, _)| name),
             "version": seen.package.as_ref().map(|(_, version)| version),
             "tools": changes,

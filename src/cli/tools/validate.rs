@@ -36,7 +36,7 @@ impl Validate {
             sound &= read.faults.is_empty();
             let names: Vec<&str> = read.tools.iter().map(|tool| tool.name.as_str()).collect();
             let problems: Vec<Value> = read.faults.iter().map(|fault| fault.to_json(&source)).collect();
-            rows.push(json!({ "file": file, "tools": names, "problems": problems }));
+            rows.push(json!({ "file": file.to_string_lossy(), "tools": names, "problems": problems }));
             if ui.json {
                 continue;
             }

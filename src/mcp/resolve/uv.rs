@@ -126,6 +126,7 @@ fn remember(key: &str, prefix: &Path, version: &str, world: &World) {
     let file = memory(world);
     let text = std::fs::read_to_string(&file).unwrap_or_default();
     let mut all: Value = serde_json::from_str(&text).unwrap_or_else(|_| json!({}));
+    let Some(prefix) = prefix.to_str() else { return };
     let entry = json!({ "prefix": prefix, "version": version });
     if all[key] == entry || !all.is_object() {
         return;

@@ -173,7 +173,10 @@ impl Server {
     fn lease(&mut self) -> Answer {
         let dir = self.session.dir().map(std::path::Path::to_path_buf);
         match dir.and_then(|dir| self.taken.remember(&dir).map(|()| dir)) {
-            Ok(dir) => fine(json!({ "dir": dir })),
+            Ok(dir) => match dir.to_str() {
+                Some(dir) => fine(json!({ "dir": dir })),
+                None => error(format!("the session's directory is not named in UTF-8: {}", dir.display())),
+            },
             Err(problem) => error(format!("the session's directory cannot be made: {problem}")),
         }
     }

@@ -191,7 +191,7 @@ pub(in crate::run) fn record(
 ) {
     let mut body = json!({
         "act": act, "tool": tool.name, "layer": tool.layer.name(), "session": caller.session,
-        "values": given.values, "args": given.args, "cwd": caller.cwd,
+        "values": given.values, "args": given.args, "cwd": caller.cwd.to_string_lossy(),
     });
     match called {
         Ok(report) => {

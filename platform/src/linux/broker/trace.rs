@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use super::caller::Caller;
 use super::listener::Call;
 use crate::linux::telling::Telling;
-use crate::linux::trace::{asks, named};
+use crate::linux::trace::{asks, asks_if_replaced, named};
 use crate::report::{Act, Verb};
 
 /// Tells that `call` was answered with `error`, 0 for success.
 pub(super) fn note(telling: &mut Telling<'_>, call: &Call, caller: &Caller, proc: &Path, error: i32) {
     let names = asks(call.name(), call.arguments(), caller);
-    // Of a name given away and another one taken, the first is what a refusal is about.
-    let most = if telling.tells_all() { names.len() } else { 1 };
-    for ask in names.into_iter().take(most) {
+    // Which of several names was refused is for those to tell who know what may be done.
+    let replaced = asks_if_replaced(call.name(), call.arguments()).filter(|_| error != 0);
+    for ask in names.into_iter().chain(replaced) {
         if let Some(act) = named(ask, call.name(), caller, proc) {
             telling.tell(Act { error, ..act });
         }

@@ -81,6 +81,16 @@ pub(crate) fn asks(call: &str, a: [u64; 6], caller: &Caller) -> Vec<Ask> {
     }
 }
 
+/// What else `call` asks for where it fails: what a rename would replace is taken away, if it is there.
+pub(crate) fn asks_if_replaced(call: &str, a: [u64; 6]) -> Option<Ask> {
+    let replaced = |dir, name| Ask::Name { verb: Verb::Remove, dir, name, words: None };
+    match call {
+        "rename" => Some(replaced(libc::AT_FDCWD, a[1])),
+        "renameat" | "renameat2" => Some(replaced(a[2] as c_int, a[3])),
+        _ => None,
+    }
+}
+
 /// What opening with these flags asks for.
 fn opening(flags: u64) -> Verb {
     const UNNAMED: c_int = 0x40_0000;

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use libc::{c_int, pid_t};
 
-pub(crate) use asks::{asks, named};
+pub(crate) use asks::{asks, asks_if_replaced, named};
 
 use crate::linux::broker::Caller;
 use crate::linux::seccomp::{Arch, name_of};
@@ -36,7 +36,7 @@ const RESTARTED: i64 = 512;
 #[derive(Debug, Default)]
 pub(crate) struct Tracer {
     /// What threads have asked and were not answered yet.
-    asked: HashMap<pid_t, Vec<Act>>,
+    asked: HashMap<pid_t, (Vec<Act>, Option<Act>)>,
     /// What is to be told.
     found: Vec<Act>,
 }
@@ -112,10 +112,11 @@ impl Tracer {
     }
 
     fn note_refusal(&mut self, thread: pid_t, error: i32) {
-        let Some((call, _)) = call_of(thread) else { return };
+        let Some((call, arguments)) = call_of(thread) else { return };
         if call != FALLS_BACK {
             let path = std::path::PathBuf::new();
-            self.found.push(Act { verb: Verb::Call, path, call, error, words: Vec::new() });
+            let words = kind_of(call, arguments).into_iter().map(Into::into).collect();
+            self.found.push(Act { verb: Verb::Call, path, call, error, words });
         }
     }
 
@@ -131,18 +132,26 @@ impl Tracer {
         if acts.is_empty() {
             return Onward::Free;
         }
-        self.asked.insert(thread, acts);
+        let replaced =
+            asks_if_replaced(name, arguments).and_then(|ask| named(ask, name, &caller, Path::new("/proc")));
+        self.asked.insert(thread, (acts, replaced));
         Onward::ToAnswer
     }
 
     fn note_answer(&mut self, thread: pid_t, value: i64) {
-        let Some(acts) = self.asked.remove(&thread) else { return };
+        let Some((acts, replaced)) = self.asked.remove(&thread) else { return };
         if value <= -RESTARTED {
             return;
         }
         let error = if value < 0 { i32::try_from(-value).unwrap_or(0) } else { 0 };
-        self.found.extend(acts.into_iter().map(|act| Act { error, ..act }));
+        let replaced = replaced.filter(|_| error != 0);
+        self.found.extend(acts.into_iter().chain(replaced).map(|act| Act { error, ..act }));
     }
+}
+
+/// Which of its kinds a refused call is, where that is worth telling apart.
+fn kind_of(call: &str, arguments: [u64; 6]) -> Option<&'static str> {
+    (call == "socket" && arguments[0] == libc::AF_UNIX as u64).then_some("unix")
 }
 
 /// The call that a thread is about to make, if it is known by name.
