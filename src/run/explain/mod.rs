@@ -142,7 +142,7 @@ pub fn refused(permit: &Permit<'_>, acts: &[Act]) -> Vec<Refusal> {
             Some(grant) => seen.suggested_grant.as_ref() == Some(grant),
             None => seen.message == denial.message,
         };
-        if !found.iter().any(|(_, seen)| alike(&seen.denial)) {
+        if !found.iter().any(|(_, seen)| alike(&seen.denial) || is_usual && seen.is_usual) {
             found.push((weight, Refusal { denial, call: Some((act.call, act.error)), is_usual }));
         }
     }
