@@ -243,6 +243,6 @@ fn that_root_is_not_the_owner_of_what_belongs_to_others_is_told() {
             let told = own.iter().any(|line| line.contains(said) && line.ends_with("run sbx as that user"));
             assert!(run.status != 0 && told && own.len() == 1, "{backend:?} {act}: {}", run.stderr);
         }
-        assert_eq!(bench.exists("f"), false, "{backend:?}");
+        assert!(!bench.exists("f"), "{backend:?}");
     }
 }
