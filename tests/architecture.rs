@@ -9,7 +9,8 @@ mod checks;
 mod code;
 
 use checks::{
-    long_files, printing, profile_not_registered, said_in_platform, unsafe_code, upward, verb_not_in_docs,
+    bare_paths_in_json, long_files, printing, profile_not_registered, said_in_platform, unsafe_code, upward,
+    verb_not_in_docs,
 };
 use sbx::capability::CATALOG;
 use std::path::{Path, PathBuf};
@@ -88,6 +89,11 @@ fn files_can_be_held_in_the_head() {
 #[test]
 fn output_goes_through_one_place() {
     holds(sources("src").iter().flat_map(|(name, text)| printing(name, text)).collect());
+}
+
+#[test]
+fn no_path_is_taken_for_text_in_answers() {
+    holds(sources("src").iter().flat_map(|(name, text)| bare_paths_in_json(name, text)).collect());
 }
 
 #[test]

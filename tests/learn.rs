@@ -337,4 +337,7 @@ fn where_changes_cannot_be_kept_apart_nothing_is_written() {
     assert!(grants.contains("fs.write") && grants.contains("cmds=[cat,sh]"), "{answer:#}");
     assert_eq!(std::fs::read_to_string(env.project().join("there")).expect("it stands"), "known\n");
     assert!(!env.project().join("made").exists());
+    let mut sbx = env.sbx_command(&["learn", "--", "true"]);
+    let told = env.shown(&sbx.env("SBX_TEST_NO_NAMESPACES", "1").output().expect("sbx starts"));
+    assert!(told.contains("changes cannot be kept apart here (cannot make namespaces"), "{told}");
 }

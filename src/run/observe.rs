@@ -14,6 +14,7 @@ use crate::policy::Policy;
 use crate::profile::{PlaceSort, known_places, system_view, verb_of};
 use crate::text::{Source, render_all};
 use sbx_platform::path::{resolve, within};
+use sbx_platform::report::Step;
 use sbx_platform::{Backend, End, Outcome, Pipe};
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -125,6 +126,14 @@ pub fn observe(
         Err(ObserveError::Run(RunError::Platform(error))) => Some(error.to_string()),
         Ok(_) | Err(_) => None,
     };
+    // A copy is laid over a place as one: what is mounted below it is the usual reason.
+    let below = || rehearsal(setting, &policy, allowed, true).apart.into_iter().next();
+    let mounting =
+        matches!(&first, Ok(Outcome { end: End::Setup(failure), .. }) if failure.step == Step::Mount);
+    let uncopied = uncopied.map(|why| match below().filter(|_| mounting) {
+        Some(mount) => format!("{why}; {} is a mount of its own", mount.display()),
+        None => why,
+    });
     let copied = uncopied.is_none();
     let outcome = if copied { first? } else { run(false)? };
     let succeeded = matches!(outcome.end, End::Exited(0));

@@ -301,7 +301,7 @@ impl Tool {
             "timeout_seconds": self.timeout().map(seconds),
             "max_stdout_bytes": self.constraints.max_stdout,
             "max_stderr_bytes": self.constraints.max_stderr,
-            "cwd": self.constraints.cwd,
+            "cwd": self.constraints.cwd.as_deref(),
         })
     }
 

@@ -192,6 +192,36 @@ fn a_stray_print_is_found() {
     assert!(printing("src/x.rs", "// println!\n\"println!\"").is_empty());
 }
 
+/// What is a path by its name and is handed to `json!` as it is: where it is no text, that panics.
+pub(crate) fn bare_paths_in_json(name: &str, text: &str) -> Vec<String> {
+    const PATHS: [&str; 4] = ["root", "cwd", "home", "project"];
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        for (at, _) in line.match_indices("\": ") {
+            let value = &line[at + 3..];
+            let end = value.find(|c: char| !c.is_alphanumeric() && !"_.&".contains(c)).unwrap_or(value.len());
+            let bare = end == value.len() || value[end..].trim_start().starts_with([',', '}']);
+            if bare && value[..end].rsplit(['.', '&']).next().is_some_and(|last| PATHS.contains(&last)) {
+                found.push(format!(
+                    "{name}:{}: `{}` may be no text; write `.to_string_lossy()`, or give what is text another name",
+                    number + 1,
+                    &value[..end]
+                ));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn a_path_that_json_would_unwrap_is_found() {
+    assert_eq!(bare_paths_in_json("src/x.rs", "json!({ \"root\": grant.root, \"x\": 1 })").len(), 1);
+    assert_eq!(bare_paths_in_json("src/x.rs", "    \"cwd\": &cwd,\n\"in\": root }").len(), 2);
+    assert!(
+        bare_paths_in_json("src/x.rs", "json!({ \"root\": root.to_string_lossy(), \"a\": path })").is_empty()
+    );
+}
+
 pub(crate) fn unsafe_code(name: &str, text: &str) -> Vec<String> {
     let code = code_only(text);
     let mut words = code.split(|c: char| !c.is_alphanumeric() && c != '_');

@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_leads_from_a_private_place_to_one_of_the_hosts_stays_and_that_one_is_not_private() {
-        let mut plan = plan(Vec::new());
+        let mut plan = plan(vec![place("/w", Rights::WRITE)]);
         let tmpfs =
             |dest: &str| MountOp::Tmpfs { dest: dest.into(), size: None, mode: 0o700, code: Code::Allowed };
         plan.mounts.insert(0, tmpfs("/tmp"));
