@@ -4,6 +4,7 @@ use super::client_file::ClientFile;
 use super::{CliError, Exit, Ui};
 use crate::hook::install::{self, install};
 use crate::hook::{Answer, Client, MOST, Options, answer};
+use crate::manifest::Shelf;
 use crate::profile::{HookClient, hook_clients};
 use crate::run::Setting;
 use clap::{Args, Subcommand};
@@ -145,10 +146,13 @@ impl Install {
             );
         }
         // A hook that names an agent there is none of would block everything.
-        let found = setting.agent(&agent)?;
-        let agent = match found.found.path {
-            Some(path) if agent.contains('/') => path.display().to_string(),
-            _ => agent,
+        let found = setting.agent(&agent)?.found;
+        // A client runs hooks wherever it likes.
+        let agent = match found.path.filter(|_| found.shelf == Shelf::Path) {
+            Some(path) => path.to_str().map(str::to_owned).ok_or_else(|| {
+                CliError::new("the record's path is not UTF-8 text, which a client's file holds")
+            })?,
+            None => agent,
         };
         let program = std::env::current_exe()?.display().to_string();
         let mut options = vec!["--agent".to_owned(), agent];

@@ -28,7 +28,9 @@ pub(super) fn subtract(held: &Spec, revoked: &Spec, facts: &Facts) -> Rest {
     }
     let keys: Vec<ScopeKey> =
         revoked.scope.iter().map(|(key, _)| key).filter(|key| *key != ScopeKey::In).collect();
-    if keys.is_empty() {
+    // The same but for the root goes as a whole, an empty list of items too.
+    let unrooted = |scope: &Scope| scope.clone().without(ScopeKey::In);
+    if keys.is_empty() || unrooted(&held.scope) == unrooted(&revoked.scope) {
         return Rest::None;
     }
     let mut scope = held.scope.clone();
