@@ -92,7 +92,6 @@ fn one(plan: &Plan, number: RawFd, relays: &mut Vec<Relay>) -> io::Result<OwnedF
         Stdio::Capture => {
             let (read, write) = fd::pipe()?;
             relays.push(Relay::output(read, To::Memory(Vec::new()), number)?);
-
             Ok(write)
         }
         Stdio::Inherit => {
