@@ -28,12 +28,10 @@ pub(crate) const FORWARDED: [libc::c_int; 9] = [
 
 /// Those of `signals` that this process was not started with orders to ignore: what `nohup` and a shell's `&` have
 /// ignored stays so, here and in the command, as without a launcher.
-#[cfg(any(target_os = "linux", target_os = "macos"))]
 pub(crate) fn minded(signals: &[libc::c_int]) -> Vec<libc::c_int> {
     signals.iter().copied().filter(|number| !is_ignored(*number)).collect()
 }
 
-#[cfg(any(target_os = "linux", target_os = "macos"))]
 fn is_ignored(number: libc::c_int) -> bool {
     // SAFETY: an all-zero `sigaction` is a valid value of that plain C structure.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
