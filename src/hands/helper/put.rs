@@ -77,9 +77,14 @@ fn make_parents(path: &Path) -> Result<(), Stop> {
 /// Puts content at a spot; answers whether whoever looks sees either the old or the new, and nothing between.
 pub(super) fn put(spot: &Spot<'_>, replace: bool, content: &[u8]) -> Result<bool, Stop> {
     let Some(there) = spot.there else { return create(spot, content) };
-    let (file, _) = spot.open("write", Purpose::Write)?;
-    if replace && replaced(spot, there, content)? {
-        return Ok(true);
+    let (mut file, _) = spot.open("write", Purpose::Write)?;
+    if replace {
+        if replaced(spot, there, content)? {
+            return Ok(true);
+        }
+        // Opened anew: nothing could be replaced either once whoever watches over names is gone, which is how a launch
+        // that is killed ends, and then the file is not to be written over in its last moment.
+        (file, _) = spot.open("write", Purpose::Write)?;
     }
     overwrite(file, content).map_err(|error| said("write", spot.path, &error))?;
     Ok(false)
