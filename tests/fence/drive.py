@@ -5,45 +5,18 @@ Usage: drive.py SBX BACKEND-OPTIONS...; the record is agent.yml. Says `fine`, or
 
 import fcntl
 import os
-import pty
-import select
-import signal
 import struct
 import sys
 import termios
 import time
 
-sbx, options = sys.argv[1], " ".join(sys.argv[2:])
-child, master = pty.fork()
-if child == 0:
-    # Whoever runs the tests in the background has them ignored, and what is ignored stays so in every child.
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-    os.environ["PS1"] = "outer> "
-    os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+from outer import child, master, send, until
 
-seen = ""
+sbx, options = sys.argv[1], " ".join(sys.argv[2:])
 
 
 def size(rows, columns):
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
-def send(text):
-    os.write(master, text.encode())
-
-
-def until(wanted):
-    """Reads on until the text has come, and forgets everything up to it."""
-    global seen
-    end = time.time() + 20
-    while wanted not in seen:
-        ready, _, _ = select.select([master], [], [], max(0, end - time.time()))
-        if not ready:
-            os.kill(child, 9)
-            sys.exit(f"waited for {wanted!r} in vain, after {seen[-400:]!r}")
-        seen += os.read(master, 4096).decode(errors="replace")
-    seen = seen[seen.index(wanted) + len(wanted):]
 
 
 run = f"{sbx} exec --agent agent.yml {options} --tty"
