@@ -24,6 +24,8 @@ pub(crate) enum Message {
     Terminal,
     /// A file was asked for.
     Asked(Act),
+    /// The view stands; what is left to build takes less time than to hear this.
+    Standing,
     /// The command is about to be started: from now on it may have run.
     Starting,
     /// The command was stopped from its terminal.
@@ -41,6 +43,7 @@ impl Message {
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Self::Terminal => vec![b'T'],
+            Self::Standing => vec![b'V'],
             Self::Starting => vec![b'S'],
             Self::Stopped => vec![b'Z'],
             Self::Asked(act) => {
@@ -75,6 +78,7 @@ impl Message {
         let number_at = |from: usize| Some(i32::from_le_bytes(bytes.get(from..from + 4)?.try_into().ok()?));
         match bytes.first()? {
             b'T' => Some(Self::Terminal),
+            b'V' => Some(Self::Standing),
             b'S' => Some(Self::Starting),
             b'Z' => Some(Self::Stopped),
             b'A' => {

@@ -47,11 +47,11 @@ use crate::linux::net::{Here, Host, Kit};
 use crate::linux::probe::Facts;
 use crate::linux::spawn::Ties;
 use crate::linux::stage::{Stage, Surroundings};
-use crate::linux::supervise::Finished;
+use crate::linux::supervise::{Attendant, Finished};
 use crate::linux::sys::{c_path, fd, process, signal};
 use crate::plan::{Network, Plan, Stdio};
 use crate::report::{End, Limit, Outcome, Step};
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, Sweep};
 use crate::signals::{FORWARDED, minded};
 
 /// As [`launch`], in the process that serves the doors.
@@ -187,6 +187,35 @@ impl Reception<'_> {
     }
 }
 
+/// What is done for one launch beside watching over it.
+struct Attending<'a, 'h> {
+    plan: &'a Plan,
+    group: Option<&'a Group>,
+    reception: &'a mut Reception<'h>,
+    enforcement: Enforcement,
+    /// What is being removed meanwhile, of launches that were killed.
+    sweep: Option<Sweep>,
+}
+
+impl Attendant for Attending<'_, '_> {
+    fn begun(&mut self) -> Result<(), PlatformError> {
+        self.reception.begun(self.plan)
+    }
+
+    fn open(&mut self, kit: Kit) -> Result<(), PlatformError> {
+        // Only now is it known how connections come to the doors, and so what holds.
+        let Enforcement { backend, landlock, .. } = self.enforcement;
+        self.enforcement = promise(self.plan, backend, landlock, self.group, Some(kit.way))?;
+        self.reception.open(self.plan, kit)
+    }
+
+    fn under_way(&mut self) {
+        if self.enforcement.backend == Backend::Landlock {
+            self.sweep = Some(Scratch::sweep());
+        }
+    }
+}
+
 fn launch_behind(
     plan: &Plan,
     backend: Backend,
@@ -210,7 +239,7 @@ fn launch_behind(
         return Err(PlatformError::NoBackend { reason });
     }
     let group = Group::make(&plan.limits);
-    let mut enforcement = promise(plan, backend, landlock, group.as_ref(), None)?;
+    let enforcement = promise(plan, backend, landlock, group.as_ref(), None)?;
     // Whoever talks to a terminal of ours hangs up with the user's.
     let forwarded = if plan.stdio == Stdio::Pty { FORWARDED.to_vec() } else { minded(&FORWARDED) };
     let signals = signal::Collected::take(&forwarded)
@@ -229,25 +258,20 @@ fn launch_behind(
         Backend::Landlock => bare::start(plan, prepare()?, arranged.ends, &door)?,
     };
     drop(door);
-    let begun_well = reception.begun(plan);
-    let mut open = |kit: Kit| {
-        // Only now is it known how connections come to the doors, and so what holds.
-        enforcement = promise(plan, backend, landlock, group.as_ref(), Some(kit.way))?;
-        reception.open(plan, kit)
-    };
-    let watch = supervise::begin(plan, started, &signals, ties, arranged.relays, begun_well, &mut open);
-    // While the command gets under way there is time for what others could not do.
-    let _sweep = (backend == Backend::Landlock).then(Scratch::sweep);
+    let group = group.as_ref();
+    let mut attending = Attending { plan, group, reception, enforcement, sweep: None };
+    let watch = supervise::begin(plan, started, &signals, ties, arranged.relays, &mut attending);
     let finished = watch.wait()?;
+    let Attending { enforcement, sweep: _sweep, .. } = attending;
     if let Some((children, spared)) = brood {
         children.kill(&spared);
     }
     if is_unwatchable(&finished) {
         // Where something is named that this leaves open, that says more than what the kernel said.
         let unwatched = Plan { unwatched: true, ..plan.clone() };
-        promise(&unwatched, backend, landlock, group.as_ref(), None)?;
+        promise(&unwatched, backend, landlock, group, None)?;
     }
-    Ok(outcome(finished, group.as_ref(), begun, enforcement))
+    Ok(outcome(finished, group, begun, enforcement))
 }
 
 /// Whether nothing can watch over what the plan protects, and it is content with that. Only who is content is worth

@@ -50,6 +50,12 @@ pub(super) const PROC_SECRETS: [&CStr; 9] = [
     c"vmallocinfo",
 ];
 
+/// What is set on a device: it is written to all the same; what it is called, whose it is and when it was touched stays.
+pub(super) const DEVICE: u64 = RDONLY | NOSUID | NOEXEC;
+
+/// Below the devices.
+const TERMINALS: &str = "pts";
+
 /// Where something is put.
 enum Point {
     /// At a path below the root all of which was made here, so that there is no link in it.
@@ -110,6 +116,34 @@ pub(crate) fn build(plan: &Plan, sources: &Sources, real_root: bool) -> Result<(
     Ok(())
 }
 
+/// Private terminals for the devices of the plan, if it has any: slow to make, and of no use to the rest of the view.
+pub(super) fn make_terminals(plan: &Plan) -> Result<Option<OwnedFd>, SetupFailure> {
+    let Some(dest) = terminals(plan) else { return Ok(None) };
+    let options = [(c"ptmxmode", c"0666"), (c"mode", c"0620")];
+    let made = mount::new_filesystem(c"devpts", &options, NOSUID | NOEXEC);
+    made.map(Some).map_err(|error| failure(Step::Mount, &dest, &error))
+}
+
+/// Puts them in their place, in a view that stands.
+pub(super) fn show_terminals(plan: &Plan, made: Option<&OwnedFd>) -> Result<(), SetupFailure> {
+    let (Some(made), Some(dest)) = (made, terminals(plan)) else { return Ok(()) };
+    let put = c_path(&dest).and_then(|path| mount::attach_at(made.as_fd(), fd::cwd(), &path));
+    put.map_err(|error| failure(Step::Mount, &dest, &error))
+}
+
+/// Where terminals are, if the plan has devices.
+fn terminals(plan: &Plan) -> Option<PathBuf> {
+    plan.mounts.iter().find_map(|op| match op {
+        MountOp::Dev { dest } => Some(dest.join(TERMINALS)),
+        MountOp::Bind { .. }
+        | MountOp::Tmpfs { .. }
+        | MountOp::Dir { .. }
+        | MountOp::Symlink { .. }
+        | MountOp::File { .. }
+        | MountOp::Proc { .. } => None,
+    })
+}
+
 /// The bytes and the names for which a file system of `size` has room: what a name takes is counted nowhere else.
 fn room(size: u64) -> io::Result<[CString; 2]> {
     let names = (size / BYTES_A_NAME).saturating_add(OWN_NAMES);
@@ -142,6 +176,11 @@ pub(super) fn failure(step: Step, path: &Path, error: &io::Error) -> SetupFailur
     SetupFailure { step, object: path.display().to_string(), errno: crate::linux::sys::number(error) }
 }
 
+/// What is set on a mount of the host with this access.
+pub(super) fn bind_bits(access: Access, code: Code) -> u64 {
+    NOSUID | NODEV | access_bits(access) | code_bits(code)
+}
+
 fn code_bits(code: Code) -> u64 {
     match code {
         Code::Allowed => 0,
@@ -167,8 +206,7 @@ impl View<'_> {
         match op {
             MountOp::Bind { dest, access, code, .. } => {
                 let source = source.ok_or_else(|| errno(libc::EINVAL))?;
-                let bits = NOSUID | NODEV | access_bits(*access) | code_bits(*code);
-                self.bind(source, dest, bits)?;
+                self.bind(source, dest, bind_bits(*access, *code))?;
                 if *access == Access::Copied { self.copy(dest, *code) } else { Ok(()) }
             }
             MountOp::Tmpfs { dest, size, mode, code } => self.tmpfs(dest, *size, *mode, *code),
@@ -183,14 +221,12 @@ impl View<'_> {
         }
     }
 
-    /// Gives `source` the attributes `bits` and puts it at `point`.
+    /// Puts `source` at `point`, with the attributes `bits`; what is a tree of its own has them already.
     fn put(&mut self, source: &OwnedFd, point: &Point, bits: u64) -> io::Result<()> {
         if self.detached {
-            mount::set_attributes(source.as_fd(), bits, true)?;
             return self.attach(source, point);
         }
-        let tree = mount::clone_tree(source.as_fd(), c"")?;
-        mount::set_attributes(tree.as_fd(), bits, true)?;
+        let tree = mount::clone_tree(source.as_fd(), c"", bits)?;
         self.attach(&tree, point)?;
         self.has_put(tree);
         Ok(())
@@ -252,9 +288,8 @@ impl View<'_> {
         let Some(MountOp::Bind { code, .. }) = self.plan.mounts.get(shield.place) else {
             return Err(errno(libc::EINVAL));
         };
-        let bits = NOSUID | NODEV | access_bits(shield.access) | code_bits(*code);
         let point = Point::Held(self.find(&shield.dest)?);
-        self.put(source, &point, bits)
+        self.put(source, &point, bind_bits(shield.access, *code))
     }
 
     fn tmpfs(&mut self, dest: &Path, size: Option<u64>, mode: u32, code: Code) -> io::Result<()> {
@@ -277,8 +312,7 @@ impl View<'_> {
     fn open_up(&mut self, dest: &Path, mode: u32, code: Code) -> io::Result<()> {
         let path = c_path(below_root(dest))?;
         mount::change_mode(self.root.as_fd(), &path, mode)?;
-        let tree = mount::clone_tree(self.root.as_fd(), &path)?;
-        mount::set_attributes(tree.as_fd(), NOSUID | NODEV | code_bits(code), false)?;
+        let tree = mount::clone_tree(self.root.as_fd(), &path, NOSUID | NODEV | code_bits(code))?;
         mount::attach_at(tree.as_fd(), self.root.as_fd(), &path)?;
         self.has_put(tree);
         Ok(())
@@ -303,11 +337,10 @@ impl View<'_> {
             return Ok(());
         }
         for name in PROC_KNOBS {
-            let cover = match mount::clone_tree(tree.as_fd(), name) {
+            let cover = match mount::clone_tree(tree.as_fd(), name, RDONLY | NOSUID | NODEV | NOEXEC) {
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => continue,
                 other => other?,
             };
-            mount::set_attributes(cover.as_fd(), RDONLY | NOSUID | NODEV | NOEXEC, true)?;
             mount::attach_at(cover.as_fd(), tree.as_fd(), name)?;
             self.has_put(cover);
         }
@@ -316,9 +349,8 @@ impl View<'_> {
         for name in PROC_SECRETS {
             let over = match cover.take() {
                 Some(unused) => unused,
-                None => mount::clone_tree(nothing.as_fd(), c"")?,
+                None => mount::clone_tree(nothing.as_fd(), c"", DEVICE)?,
             };
-            mount::set_attributes(over.as_fd(), RDONLY | NOSUID | NOEXEC, false)?;
             match mount::attach_at(over.as_fd(), tree.as_fd(), name) {
                 Ok(()) => self.has_put(over),
                 Err(error) if error.raw_os_error() == Some(libc::ENOENT) => cover = Some(over),
@@ -332,8 +364,7 @@ impl View<'_> {
     fn dev(&mut self, dest: &Path, devices: &mut std::slice::Iter<'_, OwnedFd>) -> io::Result<()> {
         for name in sources::devices(self.plan) {
             let source = devices.next().ok_or_else(|| errno(libc::EINVAL))?;
-            // A device is written to all the same; what it is called, whose it is and when it was touched stays.
-            self.bind(source, &dest.join(name), RDONLY | NOSUID | NOEXEC)?;
+            self.bind(source, &dest.join(name), DEVICE)?;
         }
         let dir = self.ensure_dir(dest)?;
         for (target, name) in [
@@ -345,10 +376,7 @@ impl View<'_> {
         ] {
             mount::make_link(target, dir.as_fd(), name)?;
         }
-        let options = [(c"newinstance", c"1"), (c"ptmxmode", c"0666"), (c"mode", c"0620")];
-        let terminals = mount::new_filesystem(c"devpts", &options[1..], NOSUID | NOEXEC)?;
-        let point = self.dir_point(&dest.join("pts"))?;
-        self.attach(&terminals, &point)?;
+        self.dir_point(&dest.join(TERMINALS))?;
         self.tmpfs(&dest.join("shm"), None, 0o1777, Code::Refused)
     }
 

@@ -9,9 +9,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use crate::linux::mounts::failure;
+use crate::linux::mounts::{DEVICE, bind_bits, failure};
 use crate::linux::sys::fd::{self, NO_SYMLINKS};
-use crate::linux::sys::{c_path, mount};
+use crate::linux::sys::{c_path, errno, mount};
 use crate::path::within;
 use crate::plan::{Access, MountOp, Plan, Stdio};
 use crate::report::{SetupFailure, Step};
@@ -42,7 +42,7 @@ pub(crate) struct Sources {
     pub(super) binds: Vec<Option<OwnedFd>>,
     pub(super) devices: Vec<OwnedFd>,
     pub(super) protected: Vec<(Shield, OwnedFd)>,
-    /// Whether each is a tree of its own already, ready to be put somewhere.
+    /// Whether each is a tree of its own already, with its attributes, ready to be put somewhere.
     pub(super) detached: bool,
 }
 
@@ -89,15 +89,22 @@ impl Sources {
         }
     }
 
-    /// The same as trees of their own.
+    /// The same as trees of their own, with their attributes.
     fn detach(self, plan: &Plan) -> Result<Self, SetupFailure> {
-        let clone = |place: &OwnedFd, path: &Path| {
-            mount::clone_tree(place.as_fd(), c"").map_err(|error| failure(Step::Mount, path, &error))
+        let clone = |place: &OwnedFd, path: &Path, bits: u64| {
+            mount::clone_tree(place.as_fd(), c"", bits).map_err(|error| failure(Step::Mount, path, &error))
+        };
+        let bind = |op: &MountOp, place: &OwnedFd| match op {
+            MountOp::Bind { dest, access, code, .. } => clone(place, dest, bind_bits(*access, *code)),
+            other => Err(failure(Step::Mount, other.dest(), &errno(libc::EINVAL))),
         };
         let ops = plan.mounts.iter().zip(&self.binds);
-        let binds = ops.map(|(op, place)| place.as_ref().map(|place| clone(place, op.dest())).transpose());
-        let devices = self.devices.iter().map(|place| clone(place, Path::new("/dev")));
-        let shields = self.protected.iter().map(|(shield, place)| clone(place, &shield.dest));
+        let binds = ops.map(|(op, place)| place.as_ref().map(|place| bind(op, place)).transpose());
+        let devices = self.devices.iter().map(|place| clone(place, Path::new("/dev"), DEVICE));
+        let shields = self.protected.iter().map(|(shield, place)| match plan.mounts.get(shield.place) {
+            Some(MountOp::Bind { code, .. }) => clone(place, &shield.dest, bind_bits(shield.access, *code)),
+            _ => Err(failure(Step::Protect, &shield.dest, &errno(libc::EINVAL))),
+        });
         let (binds, devices) = (binds.collect::<Result<_, _>>()?, devices.collect::<Result<_, _>>()?);
         let shields = shields.collect::<Result<Vec<_>, _>>()?;
         let (whats, places): (Vec<Shield>, Vec<OwnedFd>) = self.protected.into_iter().unzip();

@@ -123,6 +123,7 @@ impl Stage {
     /// `inward` is where sockets of this network are asked for.
     pub(crate) fn run(mut self, line: OwnedFd, mut stdio: [OwnedFd; 3], inward: Option<OwnedFd>) -> ! {
         let mut early = Vec::new();
+        let _ = socket::send(line.as_fd(), &Message::Standing.encode(), None);
         let started = self.confine(&line, &mut stdio).and_then(|()| {
             early = await_go(&line);
             let _ = socket::send(line.as_fd(), &Message::Starting.encode(), None);

@@ -74,6 +74,18 @@ const ACTS_MAX: usize = 1 << 17;
 /// Refusals that are kept, when each is told as it happens.
 const REFUSALS_MAX: usize = 256;
 
+/// Whoever attends a launch; an error of theirs ends it.
+pub(crate) trait Attendant {
+    /// The fence is nearly built, and the command starts when this has returned.
+    fn begun(&mut self) -> Result<(), PlatformError>;
+
+    /// Takes the sockets of the launch's network.
+    fn open(&mut self, kit: Kit) -> Result<(), PlatformError>;
+
+    /// The command gets under way: there is time for what can wait.
+    fn under_way(&mut self);
+}
+
 /// One launch under way, to be waited for.
 pub(crate) struct Watch<'p> {
     plan: &'p Plan,
@@ -82,7 +94,8 @@ pub(crate) struct Watch<'p> {
     ties: &'p Ties,
     relays: Vec<Relay>,
     arriving: Arriving,
-    open: &'p mut dyn FnMut(Kit) -> Result<(), PlatformError>,
+    attendant: &'p mut dyn Attendant,
+    told: bool,
     awaits_doors: bool,
     given_up: Option<PlatformError>,
     raw: Option<Raw>,
@@ -100,16 +113,15 @@ pub(crate) struct Watch<'p> {
     acts: Vec<Act>,
 }
 
-/// Lets the command start, or ends everything, if that is known by now. An `open` that refuses the sockets of the network
-/// ends the launch too.
+/// Begins to watch over what was started. The attendant is told when the view stands, so that both have a processor to
+/// themselves; but at once of a network, which takes longer to serve than the view to build.
 pub(crate) fn begin<'p>(
     plan: &'p Plan,
     started: Started,
     signals: &'p signal::Collected,
     ties: &'p Ties,
     relays: Vec<Relay>,
-    begun: Result<(), PlatformError>,
-    open: &'p mut dyn FnMut(Kit) -> Result<(), PlatformError>,
+    attendant: &'p mut dyn Attendant,
 ) -> Watch<'p> {
     let deadline = plan.limits.wall.map(|wall| Instant::now() + wall);
     let mut watch = Watch {
@@ -119,7 +131,8 @@ pub(crate) fn begin<'p>(
         ties,
         relays,
         arriving: Arriving::default(),
-        open,
+        attendant,
+        told: false,
         awaits_doors: matches!(plan.network, Network::Gateway(_)),
         given_up: None,
         raw: None,
@@ -135,10 +148,8 @@ pub(crate) fn begin<'p>(
         starting: false,
         acts: Vec::new(),
     };
-    match (begun, watch.started.kit.take()) {
-        (Err(error), _) => watch.give_up(error),
-        (Ok(()), Some(kit)) => watch.open_doors(kit),
-        (Ok(()), None) => watch.let_go(),
+    if watch.awaits_doors {
+        watch.tell();
     }
     watch
 }
@@ -193,11 +204,12 @@ impl Watch<'_> {
         }
     }
 
-    /// Only what comes of a terminal, the sockets of a network and what is asked for are waited for on the line; all else there is read at the end,
-    /// which saves waking up.
+    /// Only that the view stands, what comes of a terminal, the sockets of a network and what is asked for are waited for
+    /// on the line; all else there is read at the end, which saves waking up.
     fn awaits_word(&self) -> bool {
         let terminal = self.plan.stdio == Stdio::Pty;
-        (terminal || self.awaits_doors || self.plan.trace || self.ties.tell()) && self.failure.is_none()
+        let awaits = terminal || !self.told || self.awaits_doors || self.plan.trace || self.ties.tell();
+        awaits && self.failure.is_none()
     }
 
     /// Milliseconds until the next thing that happens by itself.
@@ -267,6 +279,7 @@ impl Watch<'_> {
                     self.acts.push(act);
                 }
             }
+            Some(Message::Standing) => self.tell(),
             Some(Message::Starting) => self.starting = true,
             Some(Message::Stopped) => self.rest(signal::stop_group),
             None => {}
@@ -274,21 +287,34 @@ impl Watch<'_> {
         Ok(true)
     }
 
+    /// Tells the attendant of the launch, once, and lets the stage go on or ends everything.
+    fn tell(&mut self) {
+        if std::mem::replace(&mut self.told, true) {
+            return;
+        }
+        match (self.attendant.begun(), self.started.kit.take()) {
+            (Err(error), _) => self.give_up(error),
+            (Ok(()), Some(kit)) => self.open_doors(kit),
+            (Ok(()), None) => self.let_go(),
+        }
+    }
+
     /// Hands the sockets over and lets the stage go on, or ends everything.
     fn open_doors(&mut self, kit: Kit) {
         self.awaits_doors = false;
-        match (self.open)(kit) {
+        match self.attendant.open(kit) {
             Ok(()) => self.let_go(),
             Err(error) => self.give_up(error),
         }
     }
 
-    /// Lets the command start, once its network is served and its terminal has a size.
-    fn let_go(&self) {
-        if self.awaits_doors || self.plan.stdio == Stdio::Pty && self.master.is_none() {
+    /// Lets the command start, once it is told of, its network is served and its terminal has a size.
+    fn let_go(&mut self) {
+        if !self.told || self.awaits_doors || self.plan.stdio == Stdio::Pty && self.master.is_none() {
             return;
         }
         let _ = socket::send(self.started.line.as_fd(), GO, None);
+        self.attendant.under_way();
     }
 
     /// Ends everything before the command has started.
