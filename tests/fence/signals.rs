@@ -1,6 +1,6 @@
 //! Signals to sbx without a terminal: what is passed on, how long a command may take to end, stopping and continuing.
 
-use crate::attacks::BACKENDS;
+use crate::attacks::{BACKENDS, attack};
 use crate::bench::Bench;
 
 /// A shell line that starts a command in the background, waits until it says `up`, and does the rest with `$sbx` as its
@@ -137,4 +137,28 @@ fn what_was_started_to_outlive_its_terminal_does() {
             scope.spawn(move || outlive(backend));
         }
     });
+}
+
+/// Calls that somebody answers would fail in the moment between the end of the one and that of the others.
+#[test]
+fn what_still_runs_at_the_end_sees_no_call_fail() {
+    for backend in BACKENDS {
+        let bench = Bench::new("unfinished");
+        bench.open_record("");
+        let script =
+            "for j in 1 2 3 4 5 6; do (while :; do echo x > /dev/null; done) & done; sleep 0.1; exit 2";
+        for _ in 0..5 {
+            let run = attack(&bench, backend, script);
+            assert_eq!((run.status, run.stderr.as_str()), (2, ""), "{backend:?}");
+        }
+    }
+}
+
+#[test]
+fn a_mask_that_takes_everything_away_is_the_commands_alone() {
+    let bench = Bench::new("masked");
+    bench.open_record("");
+    let run = bench
+        .shell_line("umask 0777; SBX exec --agent agent.yml -- sh -c 'umask; : > made'; stat -c %a made");
+    assert_eq!((run.status, run.stdout.as_str()), (0, "0777\n0\n"), "{}", run.stderr);
 }

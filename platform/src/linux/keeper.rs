@@ -19,6 +19,10 @@ use crate::linux::trace::{self, Tracer};
 /// Exit status of a stage that could not start the command; the report says why.
 pub(crate) const FAILED: c_int = 125;
 
+/// A number up to this is had only in a pid namespace of one's own, beside bubblewrap in the second place; -1 stands for
+/// all others in it.
+const OWN: pid_t = 2;
+
 /// What the keeper watches.
 #[derive(Debug)]
 pub(crate) struct Keeper {
@@ -141,8 +145,11 @@ impl Keeper {
 
     /// Leaves, and takes every other process of the launch along.
     fn depart(&self, status: c_int) -> ! {
-        if let Some(brood) = &self.brood {
-            brood.kill(&[]);
+        match &self.brood {
+            Some(brood) => brood.kill(&[]),
+            // The kernel would end them in a moment, but after the calls that are answered here had failed.
+            None if process::own_pid() <= OWN => drop(process::kill(-1, libc::SIGKILL)),
+            None => {}
         }
         process::leave(status)
     }
