@@ -25,6 +25,7 @@ pub fn armed_repositories(acts: &[Act]) -> Vec<String> {
         let mut found = active_hooks(path);
         found.extend(running_settings(path));
         found.extend(redirection(path));
+        found.extend(straying(path));
         found
     });
     about_git.chain(obeyed(acts)).map(|remark| one_line(&remark).into_owned()).collect()
@@ -33,6 +34,10 @@ pub fn armed_repositories(acts: &[Act]) -> Vec<String> {
 /// Stands for repositories that nobody has looked at.
 const UNFOLLOWED: &str =
     "more repositories were made than could be followed; look at those that are new before using git there";
+
+/// Stands for names in new directories that nobody has looked at.
+const UNSEEN: &str = "more names that other programs obey without asking were made in new directories than could be \
+    followed; look for them there before using such programs";
 
 /// One remark about all names in new directories that programs obey without being asked.
 fn obeyed(acts: &[Act]) -> Option<String> {
@@ -46,7 +51,11 @@ fn obeyed(acts: &[Act]) -> Option<String> {
         more => format!(" and {more} more"),
     };
     let paths = shown.join(", ");
-    (!shown.is_empty()).then(|| format!("new, and obeyed by other programs without asking: {paths}{more}"))
+    match (shown.is_empty(), unfollowed) {
+        (false, _) => Some(format!("new, and obeyed by other programs without asking: {paths}{more}")),
+        (true, true) => Some(UNSEEN.to_owned()),
+        (true, false) => None,
+    }
 }
 
 /// Files that lead git elsewhere, when that is not where git itself would have them lead.
@@ -59,7 +68,7 @@ fn redirection(file: &Path) -> Option<String> {
     let usual = if file.ends_with(".git") {
         let target =
             text.trim().strip_prefix("gitdir:").map(|target| file.with_file_name("").join(target.trim()));
-        target.is_some_and(|target| is_part_of_a_repository(&sbx_platform::path::normalize(&target)))
+        target.is_some_and(|target| is_part_of_a_repository(&sbx_platform::path::normalize(&target), file))
     } else if file.ends_with("commondir") {
         text.trim() == SHARED
     } else {
@@ -71,11 +80,51 @@ fn redirection(file: &Path) -> Option<String> {
 /// What the `commondir` of a worktree says: its settings are those of the repository.
 const SHARED: &str = "../..";
 
-/// `…/.git/worktrees/NAME`, if it has no settings of its own, or `…/.git/modules/…`, whose settings are watched.
-fn is_part_of_a_repository(path: &Path) -> bool {
+/// `…/.git/worktrees/NAME`, if it has no settings of its own, or `…/.git/modules/…`, whose settings are watched and
+/// whose files lie where `file` does.
+fn is_part_of_a_repository(path: &Path, file: &Path) -> bool {
     let shares = || text_of(&path.join("commondir")).is_some_and(|text| text.trim() == SHARED);
     let is_worktree = path.parent().is_some_and(|above| above.ends_with(".git/worktrees"));
-    is_worktree && shares() || path.ancestors().skip(1).any(|above| above.ends_with(".git/modules"))
+    let lies_here = || {
+        let here = file.parent().and_then(|dir| fs::canonicalize(dir).ok());
+        worktrees(path).all(|files| here.is_some() && fs::canonicalize(files).ok() == here)
+    };
+    is_worktree && shares() || is_module(path) && lies_here()
+}
+
+/// Whether this is the repository of a submodule.
+fn is_module(repository: &Path) -> bool {
+    repository.ancestors().skip(1).any(|above| above.ends_with(".git/modules"))
+}
+
+/// Where a repository says that its files lie, if it does.
+fn worktrees(repository: &Path) -> impl Iterator<Item = PathBuf> {
+    let text = text_of(&repository.join("config")).unwrap_or_default();
+    let said =
+        text.lines().filter_map(|line| line.trim().split_once('=').map(|(key, value)| (key.trim(), value)));
+    let values: Vec<_> = said
+        .filter(|(key, _)| key.eq_ignore_ascii_case("worktree"))
+        .map(|(_, value)| repository.join(value.trim().trim_matches('"')))
+        .collect();
+    values.into_iter()
+}
+
+/// Settings of a submodule's repository by which git would write somewhere else than into its files: those are where
+/// a `.git` file leads back to it, and no link leads there that could be turned later.
+fn straying(config: &Path) -> Option<String> {
+    let repository = config.parent().filter(|above| config.ends_with("config") && is_module(above))?;
+    let repository = fs::canonicalize(repository).ok()?;
+    let leads_back = |files: &Path| {
+        let text = text_of(&files.join(".git")).unwrap_or_default();
+        let target = text.trim().strip_prefix("gitdir:").map(|target| files.join(target.trim()));
+        let is_real = |path: &Path| fs::canonicalize(path).is_ok_and(|real| real == path);
+        is_real(files)
+            && target.is_some_and(|target| fs::canonicalize(target).is_ok_and(|it| it == repository))
+    };
+    let mut files = worktrees(&repository).map(|files| sbx_platform::path::normalize(&files));
+    let astray = files.find(|files| !leads_back(files))?;
+    let (config, astray) = (config.display(), astray.display());
+    Some(format!("the new {config} has git write into {astray}, which is not where the submodule lies"))
 }
 
 /// What a small file says, if it is text.

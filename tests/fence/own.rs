@@ -160,3 +160,65 @@ fn directories_without_protected_names_move_as_ever() {
         assert!(!bench.exists("s") && !bench.exists("empty"), "{backend:?}: what one made can be taken away");
     }
 }
+
+#[test]
+fn a_directory_in_which_protected_names_could_lie_leaves_when_none_does() {
+    for backend in BACKENDS {
+        let bench = Bench::new("beginning");
+        bench.shell_line("mkdir -p .github/workflows .local/hooks .hg held/.config/fish; touch held/.config/fish/x; ln -s held .jj; touch .cargo");
+        bench.open_record("");
+        let run = attack(
+            &bench,
+            backend,
+            "mv .github gh; mkdir .config && mv .config own; rmdir .hg; rm .cargo; mv held/.config away; rm .jj; ls -A",
+        );
+        assert!(bench.exists("gh/workflows") && bench.exists("own"), "{backend:?}: {}", run.stderr);
+        assert!(!bench.exists(".hg") && !bench.exists(".cargo"), "{backend:?}: {}", run.stderr);
+        assert!(bench.exists("held/.config/fish/x"), "{backend:?}: it holds something protected");
+        assert!(bench.exists(".jj"), "{backend:?}: a link may lead to anything");
+    }
+}
+
+#[test]
+fn where_a_submodule_writes_is_looked_at_when_all_is_done() {
+    let script = |files: &str| {
+        format!(
+            "mkdir -p .git/modules/lib lib; printf '[core]\\n\\tworktree = ../../../{files}\\n' > .git/modules/lib/c; \
+             mv .git/modules/lib/c .git/modules/lib/config; echo 'gitdir: ../.git/modules/lib' > lib/.git; ln -s lib linked"
+        )
+    };
+    for backend in BACKENDS {
+        let cases = [
+            ("lib", false, false),
+            ("linked", true, false),
+            (".husky", true, true),
+            ("lib/deeper", true, true),
+        ];
+        for (files, strays, leads) in cases {
+            let bench = Bench::new("straying");
+            bench.shell_line("git init -q . && mkdir -p .husky");
+            bench.open_record("");
+            let run = attack(&bench, backend, &script(files));
+            assert!(bench.read(".git/modules/lib/config").contains(files), "{backend:?}: {}", run.stderr);
+            let told = |what: &str| run.stderr.contains(what);
+            assert_eq!(told("has git write into"), strays, "{backend:?} {files}: {}", run.stderr);
+            assert_eq!(told("leads git to settings"), leads, "{backend:?} {files}: {}", run.stderr);
+        }
+    }
+}
+
+#[test]
+fn decoys_do_not_hide_what_programs_obey() {
+    for backend in BACKENDS {
+        let bench = Bench::new("decoys");
+        bench.open_record("");
+        let run = attack(
+            &bench,
+            backend,
+            "for i in $(seq 70); do mkdir f$i; echo x > f$i/.envrc; rm f$i/.envrc; rmdir f$i; done; \
+             mkdir real; echo evil > real/.envrc",
+        );
+        assert!(bench.exists("real/.envrc"), "{backend:?}: {}", run.stderr);
+        assert!(run.stderr.contains("obey without asking"), "{backend:?}: {}", run.stderr);
+    }
+}

@@ -112,7 +112,11 @@ fn show(plan: &Plan, opened: Option<Sources>, real: (u32, u32)) -> Result<(), Se
     // SAFETY: pointer and length describe one readable slice.
     check_int(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) })
         .map_err(|error| fail(Step::Hostname, &plan.hostname, &error))?;
-    mounts::build(plan, &sources, real.0 == 0)?;
+    // What is made here has the modes it is made with.
+    let mask = process::set_mask(0);
+    let built = mounts::build(plan, &sources, real.0 == 0);
+    process::set_mask(mask);
+    built?;
     sources.close();
     Ok(())
 }

@@ -22,7 +22,7 @@ use super::protect::{Change, Protected};
 use super::resolve::{Resolver, Spot, Step};
 use super::settings;
 use super::waiting::Waiting;
-use crate::linux::sys::{check, check_int, dir, errno, fd, mount};
+use crate::linux::sys::{check, check_int, dir, errno, fd, mount, process};
 use crate::report::Verb;
 
 /// The marker bit of `O_TMPFILE`.
@@ -85,8 +85,7 @@ impl<'p> Hands<'p> {
     /// Takes on the caller's mask for the next act.
     fn take_mask(&mut self, caller: &Caller) -> io::Result<()> {
         let mask = self.masks.of(caller, self.resolver.proc())?;
-        // SAFETY: takes and answers with a plain integer.
-        unsafe { libc::umask(mask) };
+        process::set_mask(mask);
         Ok(())
     }
 
@@ -233,22 +232,30 @@ impl<'p> Hands<'p> {
         }
         let (from, to) = (self.spot(caller, from)?, self.spot(caller, to)?);
         let exchange = flags & libc::RENAME_EXCHANGE != 0;
-        self.guard(&from, Change::Take)?;
+        let (from_kind, to_kind) = (kind_at(&from), kind_at(&to));
+        self.guard(&from, taking(from_kind))?;
         if exchange {
             self.guard(&from, Change::Make)?;
         }
-        let (from_kind, to_kind) = (kind_at(&from), kind_at(&to));
         if from_kind != Some(libc::S_IFREG) || exchange && to_kind != Some(libc::S_IFREG) {
             self.guard_tree(&from)?;
             self.guard_tree(&to)?;
         }
         let is_own = || self.own.has(to.parent.as_fd());
-        if let Some(keys) = self.protected.settings_at(&to.path, &is_own).filter(|_| flags == 0) {
+        if let Some(keys) = self.protected.settings_at(&to.path, &is_own).filter(|_| !exchange) {
+            if flags & libc::RENAME_NOREPLACE != 0 && to_kind.is_some() {
+                return Err(errno(libc::EEXIST));
+            }
             // A copy takes two names away; where that is refused, nothing of it may be left.
             if !self.places().is_taken(&from.path) || !self.places().is_taken(&to.path) {
                 return Err(errno(libc::EACCES));
             }
-            return settings::replace(&from, &to, keys).map(|()| Done::Nothing);
+            let settings = settings::replace(&from, &to, keys)?;
+            if settings.lead_elsewhere {
+                // Where to is known for good only at the end.
+                self.noted.made(&to, Verb::Made);
+            }
+            return Ok(Done::Nothing);
         }
         // Of what is protected a copy may be put down again; where there is no right to write, nothing is.
         if !self.places().allow(&to.path, Change::Make) {
@@ -261,7 +268,7 @@ impl<'p> Hands<'p> {
             return if changes { Err(refused) } else { settings::leave(&from).map(|()| Done::Nothing) };
         }
         if to_kind.is_some() {
-            self.guard(&to, Change::Take)?;
+            self.guard(&to, taking(to_kind))?;
         }
         let from_dir = from_kind == Some(libc::S_IFDIR);
         let to_dir = exchange && to_kind == Some(libc::S_IFDIR);
@@ -372,7 +379,7 @@ impl<'p> Hands<'p> {
         let is_own = || self.own.has(spot.parent.as_fd());
         // A directory above a protected path that exists is not empty, so the kernel keeps it.
         if !is_dir || !self.protected.allows_directory(&spot.path, &is_own, Change::Take) {
-            self.guard(&spot, Change::Take)?;
+            self.guard(&spot, taking(kind_at(&spot)))?;
         }
         let own = self.own.at(spot.parent.as_fd(), &spot.bare_name()).filter(|_| is_dir);
         // SAFETY: a descriptor we hold, a NUL-terminated name and an integer.
@@ -478,6 +485,11 @@ fn look(spot: &Spot) -> io::Result<Option<libc::stat>> {
 /// The kind of what lies at `spot`, if something does.
 fn kind_at(spot: &Spot) -> Option<u32> {
     look(spot).ok().flatten().map(|found| found.st_mode & libc::S_IFMT)
+}
+
+/// How something of this kind is taken away. What a link leads to may hold anything.
+fn taking(kind: Option<u32>) -> Change {
+    if matches!(kind, Some(libc::S_IFREG | libc::S_IFDIR)) { Change::Leave } else { Change::Take }
 }
 
 /// What the kernel says to opening a directory, or a name with a trailing slash, for writing.

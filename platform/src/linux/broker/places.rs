@@ -127,7 +127,7 @@ impl Places {
     pub(super) fn allow(&self, path: &Path, change: Change) -> bool {
         let right = match change {
             Change::Write | Change::Make => Rights::WRITE,
-            Change::Take => Rights::REMOVE,
+            Change::Take | Change::Leave => Rights::REMOVE,
         };
         if change == Change::Make && self.is_unwritten(path) {
             return false;

@@ -46,6 +46,15 @@ pub(super) enum Change {
     Make,
     /// It is taken away.
     Take,
+    /// It is taken away with nothing protected below it: a plain file, or a directory that was looked through.
+    Leave,
+}
+
+impl Change {
+    /// Whether the name is gone afterwards.
+    pub(super) const fn takes(self) -> bool {
+        matches!(self, Self::Take | Self::Leave)
+    }
 }
 
 /// Whether the launch itself made the directory in which the name stands; asked only where it matters.
@@ -168,7 +177,7 @@ impl Protected {
     pub(super) fn allows_directory(&self, path: &Path, own: Whose<'_>, change: Change) -> bool {
         let refused = |relation| match relation {
             Relation::Above | Relation::AboveNew => false,
-            Relation::New(_) if change == Change::Take => false,
+            Relation::New(_) if change.takes() => false,
             Relation::New(InsideNew::Ending(_) | InsideNew::Anything) => false,
             Relation::Within | Relation::New(InsideNew::Nothing | InsideNew::Settings(_)) => true,
         };
@@ -182,7 +191,8 @@ impl Protected {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         let refused = |relation| match relation {
             // What the launch made itself it may take away.
-            Relation::AboveNew | Relation::New(_) if change == Change::Take => false,
+            Relation::AboveNew | Relation::New(_) if change.takes() => false,
+            Relation::Above if change == Change::Leave => false,
             Relation::New(InsideNew::Ending(ending)) => !name.ends_with(ending.as_encoded_bytes()),
             Relation::New(InsideNew::Anything) => false,
             // What is moved or linked there could hold anything already.
@@ -288,7 +298,7 @@ fn relation<'n>(
 ) -> Option<Relation<'n>> {
     let open = match change {
         Change::Write | Change::Make => &name.may_make,
-        Change::Take => &name.may_take,
+        Change::Take | Change::Leave => &name.may_take,
     };
     if open.iter().any(|open| path.starts_with(open)) {
         return None;

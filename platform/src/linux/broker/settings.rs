@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use super::resolve::Spot;
-use crate::linux::sys::{check_int, errno, fd};
+use crate::linux::sys::{check_int, errno, fd, process};
 use crate::path::normalize;
 
 /// The largest file that is read.
@@ -21,10 +21,19 @@ const MAX: u64 = 64 << 10;
 /// The name under which a checked copy is written: callers of every launch are kept away from it, as the plan
 /// protects it, so that nobody else can hold a descriptor of what is put in place.
 const STAGED: &CStr = c".sbx-staged";
+/// The key that says where the files of a repository lie.
+const WORKTREE: &str = "worktree";
+
+/// What was put in place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    /// Whether they say where the files of the repository lie.
+    pub(super) lead_elsewhere: bool,
+}
 
 /// Checks the file at `from` and puts a copy of what was checked at `to`: descriptors that others hold on the old
 /// one lead nowhere from then on.
-pub(super) fn replace(from: &Spot, to: &Spot, keys: &[Cow<'_, str>]) -> io::Result<()> {
+pub(super) fn replace(from: &Spot, to: &Spot, keys: &[Cow<'_, str>]) -> io::Result<Settings> {
     let (mode, bytes) = read(from)?;
     let text = String::from_utf8(bytes).map_err(|_| errno(libc::EACCES))?;
     let place = to.path.parent().unwrap_or(&to.path);
@@ -33,14 +42,15 @@ pub(super) fn replace(from: &Spot, to: &Spot, keys: &[Cow<'_, str>]) -> io::Resu
     }
     let _ = unlink(to, STAGED);
     let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: takes and answers with a plain integer; the mask is set again before every act.
-    unsafe { libc::umask(0) };
+    // Set again before every act.
+    process::set_mask(0);
     let made = fd::open(to.parent.as_fd(), STAGED, flags, mode & 0o777)?;
     File::from(made).write_all(text.as_bytes()).inspect_err(|_| drop(unlink(to, STAGED)))?;
     let parent = to.parent.as_raw_fd();
     // SAFETY: a descriptor we hold and NUL-terminated names.
     check_int(unsafe { libc::renameat(parent, STAGED.as_ptr(), parent, to.name.as_ptr()) })?;
-    leave(from)
+    leave(from)?;
+    Ok(Settings { lead_elsewhere: text.to_ascii_lowercase().contains(WORKTREE) })
 }
 
 /// Whether the two are plain files that say the same, so that putting one in the place of the other changes nothing.
@@ -91,7 +101,7 @@ fn is_harmless(text: &str, keys: &[Cow<'_, str>], place: &Path) -> bool {
                     line.split(['=', ' ', '\t', '#', ';']).next().unwrap_or_default().to_ascii_lowercase();
                 !line.ends_with('\\')
                     && keys.iter().any(|allowed| fits(allowed, &section, &key))
-                    && (key != "worktree" || section != "core" || stays_around(line, place))
+                    && (key != WORKTREE || section != "core" || stays_around(line, place))
             }
         })
 }

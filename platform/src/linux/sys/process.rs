@@ -183,6 +183,12 @@ pub(crate) fn ids() -> (u32, u32) {
     (uid, gid)
 }
 
+/// Sets what is taken from the modes of new files; what was taken before.
+pub(crate) fn set_mask(mask: libc::mode_t) -> libc::mode_t {
+    // SAFETY: takes and answers with a plain integer.
+    unsafe { libc::umask(mask) }
+}
+
 /// This process's number in its own pid namespace.
 pub(crate) fn own_pid() -> pid_t {
     // SAFETY: takes nothing and cannot fail.
