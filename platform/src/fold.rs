@@ -88,15 +88,31 @@ fn spelling(name: &[u8]) -> impl Iterator<Item = u8> + '_ {
 }
 
 fn plain(letter: char) -> impl Iterator<Item = u8> {
-    let letter = match letter {
-        // The only two that are not ASCII and fold to it.
-        '\u{17f}' => 's',
-        '\u{212a}' => 'k',
-        letter => letter.to_ascii_lowercase(),
-    };
     let mut bytes = [0; 4];
-    letter.encode_utf8(&mut bytes);
-    bytes.into_iter().take(letter.len_utf8())
+    let length = match ligature(letter) {
+        Some(letters) => {
+            bytes[..letters.len()].copy_from_slice(letters.as_bytes());
+            letters.len()
+        }
+        None => letter.to_ascii_lowercase().encode_utf8(&mut bytes).len(),
+    };
+    bytes.into_iter().take(length)
+}
+
+/// What letters that are not ASCII fold to by Unicode's full rules, where that is ASCII.
+const fn ligature(letter: char) -> Option<&'static str> {
+    Some(match letter {
+        '\u{17f}' => "s",
+        '\u{212a}' => "k",
+        '\u{df}' | '\u{1e9e}' => "ss",
+        '\u{fb00}' => "ff",
+        '\u{fb01}' => "fi",
+        '\u{fb02}' => "fl",
+        '\u{fb03}' => "ffi",
+        '\u{fb04}' => "ffl",
+        '\u{fb05}' | '\u{fb06}' => "st",
+        _ => return None,
+    })
 }
 
 /// Whether a letter is none to a file system that folds by Unicode's rules.
@@ -120,6 +136,12 @@ mod tests {
             assert_eq!(Folded::of(name.as_bytes()).unwrap().as_bytes(), b".envrc", "{name}");
         }
         assert_eq!(folded(OsStr::new(".hu\u{17f}\u{212a}y")), OsStr::new(".husky"));
+        for (name, known) in [("con\u{fb01}g", "config"), (".\u{1e9e}h", ".ssh"), (".\u{fb02}eet", ".fleet")]
+        {
+            assert_eq!(folded(OsStr::new(name)), OsStr::new(known), "{name}");
+            assert!(within_folded(Path::new(&format!("/w/{name}/x")), Path::new(&format!("/w/{known}"))));
+        }
+        assert_eq!(folded(OsStr::new("o\u{fb03}ce \u{fb06}a\u{fb00}")), OsStr::new("office staff"));
         assert_eq!(folded(OsStr::new("d\u{e9}j\u{e0}")), OsStr::new("d\u{e9}j\u{e0}"));
         assert_eq!(folded(OsStr::from_bytes(b"A\xff")), OsStr::from_bytes(b"a\xff"));
         assert!(matches!(folded(OsStr::new(".envrc")), Cow::Borrowed(_)));

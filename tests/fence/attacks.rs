@@ -345,3 +345,22 @@ fn directories_of_a_group_can_be_copied() {
         assert_eq!(run.stdout, "a\n", "{backend:?}: {}", run.stderr);
     }
 }
+
+#[test]
+fn times_stay_by_whatever_way_a_directory_is_named() {
+    for backend in &BACKENDS[..2] {
+        let bench = Bench::new("dots");
+        bench.subdir("sub/deep");
+        bench.record(
+            "capabilities:\n  - proc.exec: {in: ROOT}\n  - fs.read: {in: ROOT}\n  - fs.write: {in: ROOT, paths: [sub]}\n  \
+             - fs.delete: {in: ROOT}\n",
+        );
+        let script = "import os\n\
+             for name in ('.', '..', 'sub/..', 'sub/../', 'sub/deep/../..', 'sub/.', 'sub/deep/..'):\n\
+             \x20 try: os.utime(name, (1, 1)); print('aged', name)\n\
+             \x20 except OSError: pass\n";
+        bench.write("try.py", script);
+        let run = attack(&bench, *backend, "python3 try.py");
+        assert_eq!(run.stdout, "aged sub/.\naged sub/deep/..\n", "{backend:?}: {}", run.stderr);
+    }
+}

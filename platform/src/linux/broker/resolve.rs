@@ -38,6 +38,11 @@ impl Spot {
         CString::new(&bytes[..end]).unwrap_or_default()
     }
 
+    /// Whether the last part names a directory by where it stands, so that the path does not say which.
+    pub(super) fn is_dots(&self) -> bool {
+        matches!(self.bare_name().to_bytes(), b"." | b"..")
+    }
+
     /// Whether the name ends in a slash.
     pub(super) fn wants_directory(&self) -> bool {
         self.name.to_bytes().ends_with(b"/")

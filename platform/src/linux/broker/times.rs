@@ -5,7 +5,7 @@
 //! Invariant: what was looked at is what is changed, by descriptor.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use libc::{c_int, timespec};
 
@@ -13,7 +13,7 @@ use super::Done;
 use super::caller::Caller;
 use super::perform::Hands;
 use super::resolve::Step;
-use crate::linux::sys::{check_int, errno};
+use crate::linux::sys::{check_int, errno, fd};
 
 /// Two times in the caller's memory, at this address; 0 stands for now.
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +79,11 @@ impl Hands<'_> {
         let spot = self.resolver().spot(caller, dirfd, &name)?;
         match self.last(caller, spot, flags & libc::AT_SYMLINK_NOFOLLOW == 0)?.0 {
             Step::Object(object) => self.set_times_of(&object, times),
+            // Whose name that is, is not in the path.
+            Step::Spot(spot) if spot.is_dots() => {
+                let object = fd::open(spot.parent.as_fd(), &spot.name, libc::O_PATH, 0)?;
+                self.set_times_of(&object, times)
+            }
             Step::Spot(spot) => {
                 self.guard_times(&spot.path)?;
                 change(spot.parent.as_raw_fd(), &spot.name, times, libc::AT_SYMLINK_NOFOLLOW)
