@@ -150,7 +150,7 @@ fn dispatch(hands: &mut Hands<'_>, call: &Call, caller: &Caller) -> std::io::Res
         "utimes" => hands.set_times(caller, (here, a(0)), Times::Micros(a(1)), 0),
         "futimesat" => hands.set_times(caller, (a(0) as c_int, a(1)), Times::Micros(a(2)), 0),
         "utimensat" => hands.set_times(caller, (a(0) as c_int, a(1)), Times::Nanos(a(2)), a(3) as c_int),
-        "umask" => hands.umask(caller),
+        "umask" => hands.umask(caller, a(0)),
         _ => Err(errno(libc::ENOSYS)),
     }
 }

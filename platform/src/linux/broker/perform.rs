@@ -72,8 +72,8 @@ impl<'p> Hands<'p> {
     }
 
     /// `umask`, which only the caller itself can do.
-    pub(super) fn umask(&mut self, caller: &Caller) -> io::Result<Done> {
-        self.masks.let_change(caller, self.resolver.proc())?;
+    pub(super) fn umask(&mut self, caller: &Caller, mask: u64) -> io::Result<Done> {
+        self.masks.let_change(caller, mask, self.resolver.proc())?;
         Ok(Done::Continue)
     }
 
