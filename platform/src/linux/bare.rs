@@ -170,7 +170,11 @@ pub(crate) fn start(
         }
     };
     match process::fork_into(0, door.birthplace()).map_err(wrap)? {
-        Fork::Parent(pidfd, pid) => Ok(Started { pidfd, pid, line: ours, kit, unsaid: OWN_STAGE }),
+        Fork::Parent(pidfd, pid) => {
+            // The launch is recorded while the other goes under its rules; nobody else needs a processor for it.
+            process::step_aside();
+            Ok(Started { pidfd, pid, line: ours, kit, unsaid: OWN_STAGE })
+        }
         Fork::Child(born) => {
             drop(ours);
             let ready = hold_on(&theirs, door, born)

@@ -12,6 +12,9 @@ use libc::{c_int, c_long, c_ulong, pid_t};
 
 use super::{check, check_int, fd};
 
+/// Those a set of processors has room for.
+const MOST_PROCESSORS: usize = libc::CPU_SETSIZE as usize;
+
 #[repr(C)]
 #[derive(Default)]
 struct CloneArgs {
@@ -86,6 +89,30 @@ fn fork_plainly(born: Born) -> io::Result<Fork> {
     match fork()? {
         None => Ok(Fork::Child(born)),
         Some(pid) => Ok(Fork::Parent(pidfd_open(pid)?, pid)),
+    }
+}
+
+/// Goes to another processor, if this process may use one. The kernel leaves a new process on its parent's until the
+/// parent sleeps, even if another has nothing to do; so both go on at once.
+pub(crate) fn step_aside() {
+    let size = size_of::<libc::cpu_set_t>();
+    // SAFETY: an all-zero set of processors is a valid one without any.
+    let mut all: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: `all` is writable and as long as said.
+    let known = check_int(unsafe { libc::sched_getaffinity(0, size, &raw mut all) });
+    // SAFETY: takes nothing.
+    let here = usize::try_from(unsafe { libc::sched_getcpu() });
+    let (Ok(_), Ok(here @ 0..MOST_PROCESSORS)) = (known, here) else { return };
+    let mut others = all;
+    // SAFETY: the number is one that the set has room for.
+    unsafe { libc::CPU_CLR(here, &mut others) };
+    // SAFETY: looks at a set that is there.
+    if unsafe { libc::CPU_COUNT(&others) } == 0 {
+        return;
+    }
+    for set in [others, all] {
+        // SAFETY: `set` is readable and as long as said.
+        unsafe { libc::sched_setaffinity(0, size, &raw const set) };
     }
 }
 
@@ -227,4 +254,20 @@ pub(crate) fn set_limit(resource: u32, soft: u64, hard: u64) -> io::Result<()> {
     // SAFETY: `wanted` is readable and the old limit is not asked for.
     let done: c_long = unsafe { libc::syscall(libc::SYS_prlimit64, 0, resource, &raw const wanted, none) };
     check(done).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_steps_aside_may_come_back() {
+        let allowed = || {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            status.lines().find(|line| line.starts_with("Cpus_allowed:")).unwrap().to_owned()
+        };
+        let before = allowed();
+        step_aside();
+        assert_eq!(allowed(), before);
+    }
 }
