@@ -29,6 +29,13 @@ pub fn normalize(path: &Path) -> PathBuf {
     clean
 }
 
+/// Whether a path goes up only before it goes down. A `..` behind a name leads elsewhere once that name is a link.
+#[must_use]
+pub fn climbs_first(path: &Path) -> bool {
+    let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_));
+    path.components().skip_while(|part| !is_name(part)).all(|part| is_name(&part))
+}
+
 /// Whether `path` is `root` or lies below it, component by component.
 #[must_use]
 pub fn within(path: &Path, root: &Path) -> bool {

@@ -66,11 +66,9 @@ fn redirection(file: &Path) -> Option<String> {
     // What is too long or no text is not what git itself writes.
     let text = text_of(file).unwrap_or_default();
     let usual = if file.ends_with(".git") {
-        let target =
-            text.trim().strip_prefix("gitdir:").map(|target| file.with_file_name("").join(target.trim()));
-        target.is_some_and(|target| is_part_of_a_repository(&sbx_platform::path::normalize(&target), file))
+        repository_of(file).is_some_and(|repository| is_part_of_a_repository(&repository, file))
     } else if file.ends_with("commondir") {
-        text.trim() == SHARED
+        line(&text) == SHARED
     } else {
         true
     };
@@ -80,14 +78,32 @@ fn redirection(file: &Path) -> Option<String> {
 /// What the `commondir` of a worktree says: its settings are those of the repository.
 const SHARED: &str = "../..";
 
+/// What git reads of a file that leads elsewhere: everything but the end of the line. A blank is part of a name.
+fn line(text: &str) -> &str {
+    text.trim_end_matches(['\n', '\r'])
+}
+
+/// Where a `.git` file leads, if it does so without a detour.
+fn repository_of(file: &Path) -> Option<PathBuf> {
+    let text = text_of(file)?;
+    straight(file.parent()?, line(&text).strip_prefix("gitdir: ")?)
+}
+
+/// Where `target` leads from the directory `base`, unless there is a link on the way or one would lead elsewhere later.
+fn straight(base: &Path, target: &str) -> Option<PathBuf> {
+    let lexical = sbx_platform::path::normalize(&fs::canonicalize(base).ok()?.join(target));
+    let stays = sbx_platform::path::climbs_first(Path::new(target));
+    (stays && fs::canonicalize(&lexical).ok()? == lexical).then_some(lexical)
+}
+
 /// `…/.git/worktrees/NAME`, if it has no settings of its own, or `…/.git/modules/…`, whose settings are watched and
 /// whose files lie where `file` does.
 fn is_part_of_a_repository(path: &Path, file: &Path) -> bool {
-    let shares = || text_of(&path.join("commondir")).is_some_and(|text| text.trim() == SHARED);
+    let shares = || text_of(&path.join("commondir")).is_some_and(|text| line(&text) == SHARED);
     let is_worktree = path.parent().is_some_and(|above| above.ends_with(".git/worktrees"));
     let lies_here = || {
         let here = file.parent().and_then(|dir| fs::canonicalize(dir).ok());
-        worktrees(path).all(|files| here.is_some() && fs::canonicalize(files).ok() == here)
+        worktrees(path).iter().all(|files| here.is_some() && straight(path, files) == here)
     };
     is_worktree && shares() || is_module(path) && lies_here()
 }
@@ -98,15 +114,12 @@ fn is_module(repository: &Path) -> bool {
 }
 
 /// Where a repository says that its files lie, if it does.
-fn worktrees(repository: &Path) -> impl Iterator<Item = PathBuf> {
+fn worktrees(repository: &Path) -> Vec<String> {
+    const BLANKS: [char; 2] = [' ', '\t'];
     let text = text_of(&repository.join("config")).unwrap_or_default();
-    let said =
-        text.lines().filter_map(|line| line.trim().split_once('=').map(|(key, value)| (key.trim(), value)));
-    let values: Vec<_> = said
-        .filter(|(key, _)| key.eq_ignore_ascii_case("worktree"))
-        .map(|(_, value)| repository.join(value.trim().trim_matches('"')))
-        .collect();
-    values.into_iter()
+    let said = text.lines().filter_map(|line| line.split_once('='));
+    let said = said.filter(|(key, _)| key.trim_matches(BLANKS).eq_ignore_ascii_case("worktree"));
+    said.map(|(_, value)| value.trim_matches(BLANKS).trim_matches('"').to_owned()).collect()
 }
 
 /// Settings of a submodule's repository by which git would write somewhere else than into its files: those are where
@@ -114,15 +127,13 @@ fn worktrees(repository: &Path) -> impl Iterator<Item = PathBuf> {
 fn straying(config: &Path) -> Option<String> {
     let repository = config.parent().filter(|above| config.ends_with("config") && is_module(above))?;
     let repository = fs::canonicalize(repository).ok()?;
-    let leads_back = |files: &Path| {
-        let text = text_of(&files.join(".git")).unwrap_or_default();
-        let target = text.trim().strip_prefix("gitdir:").map(|target| files.join(target.trim()));
-        let is_real = |path: &Path| fs::canonicalize(path).is_ok_and(|real| real == path);
-        is_real(files)
-            && target.is_some_and(|target| fs::canonicalize(target).is_ok_and(|it| it == repository))
+    let leads_back = |files: &str| {
+        straight(&repository, files).and_then(|files| repository_of(&files.join(".git"))).as_ref()
+            == Some(&repository)
     };
-    let mut files = worktrees(&repository).map(|files| sbx_platform::path::normalize(&files));
-    let astray = files.find(|files| !leads_back(files))?;
+    let said = worktrees(&repository);
+    let astray = said.iter().find(|files| !leads_back(files))?;
+    let astray = sbx_platform::path::normalize(&repository.join(astray));
     let (config, astray) = (config.display(), astray.display());
     Some(format!("the new {config} has git write into {astray}, which is not where the submodule lies"))
 }

@@ -351,16 +351,35 @@ fn times_stay_by_whatever_way_a_directory_is_named() {
     for backend in &BACKENDS[..2] {
         let bench = Bench::new("dots");
         bench.subdir("sub/deep");
+        bench.subdir("keep");
         bench.record(
             "capabilities:\n  - proc.exec: {in: ROOT}\n  - fs.read: {in: ROOT}\n  - fs.write: {in: ROOT, paths: [sub]}\n  \
              - fs.delete: {in: ROOT}\n",
         );
         let script = "import os\n\
-             for name in ('.', '..', 'sub/..', 'sub/../', 'sub/deep/../..', 'sub/.', 'sub/deep/..'):\n\
+             os.mkdir('sub/in'); os.symlink('../keep', 'sub/l')\n\
+             for name in ('.', '..', 'sub/..', 'sub/../', 'sub/deep/../..', 'sub/.', 'sub/deep/..', 'sub/in/'):\n\
              \x20 try: os.utime(name, (1, 1)); print('aged', name)\n\
+             \x20 except OSError: pass\n\
+             for name in ('sub/l/', 'sub/l/.', '/proc/self/cwd/', 'keep/', 'sub/in/'):\n\
+             \x20 try: os.utime(name, (1, 1), follow_symlinks=False); print('alone', name)\n\
              \x20 except OSError: pass\n";
         bench.write("try.py", script);
         let run = attack(&bench, *backend, "python3 try.py");
-        assert_eq!(run.stdout, "aged sub/.\naged sub/deep/..\n", "{backend:?}: {}", run.stderr);
+        let aged = "aged sub/.\naged sub/deep/..\naged sub/in/\nalone sub/in/\n";
+        assert_eq!(run.stdout, aged, "{backend:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn what_is_moved_to_a_directory_by_its_dots_is_moved_into_it() {
+    for backend in BACKENDS {
+        let bench = Bench::new("into");
+        bench.shell_line("mkdir -p e/in; touch e/f e/g e/in/h");
+        bench.open_record("");
+        let run =
+            attack(&bench, backend, "mv e/f . && cd e/in && mv h .. && cd ../.. && rmdir .; mv . e; false");
+        assert!(bench.exists("f") && bench.exists("e/h"), "{backend:?}: {}", run.stderr);
+        assert!(!run.stderr.contains("may not"), "{backend:?}: {}", run.stderr);
     }
 }

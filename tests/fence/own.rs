@@ -190,8 +190,10 @@ fn where_a_submodule_writes_is_looked_at_when_all_is_done() {
     for backend in BACKENDS {
         let cases = [
             ("lib", false, false),
-            ("linked", true, false),
+            ("linked", true, true),
             (".husky", true, true),
+            // Another name than the one that git is told of: to git this is no blank.
+            ("lib\u{a0}", true, true),
             ("lib/deeper", true, true),
         ];
         for (files, strays, leads) in cases {
@@ -204,6 +206,84 @@ fn where_a_submodule_writes_is_looked_at_when_all_is_done() {
             assert_eq!(told("has git write into"), strays, "{backend:?} {files}: {}", run.stderr);
             assert_eq!(told("leads git to settings"), leads, "{backend:?} {files}: {}", run.stderr);
         }
+    }
+}
+
+#[test]
+fn detours_to_a_repository_are_told_of() {
+    let cases = [
+        // git goes by the link, and up from where that leads.
+        (
+            "mkdir -p .git/worktrees/x .git/worktrees/a evil/one n; echo ../.. > .git/worktrees/x/commondir; \
+             ln -s ../../../evil/one .git/worktrees/a/l; echo 'gitdir: ../.git/worktrees/a/l/../../worktrees/x' > n/.git",
+            "n/.git",
+        ),
+        // To git a blank at the beginning is part of the name.
+        (
+            "mkdir -p .git/worktrees/x n; printf ' ../..\\n' > .git/worktrees/x/commondir; \
+             echo 'gitdir: ../.git/worktrees/x' > n/.git",
+            "commondir",
+        ),
+        (
+            "mkdir -p .git/worktrees/x n; echo ../.. > .git/worktrees/x/commondir; \
+             echo 'gitdir:  ../.git/worktrees/x' > n/.git",
+            "n/.git",
+        ),
+    ];
+    for backend in BACKENDS {
+        for (script, told) in cases {
+            let bench = Bench::new("detours");
+            bench.shell_line("git init -q .");
+            bench.open_record("");
+            let run = attack(&bench, backend, script);
+            let found = run.stderr.lines().any(|line| line.contains(told) && line.contains("leads git to"));
+            assert!(found, "{backend:?} {script}: {}", run.stderr);
+        }
+        let bench = Bench::new("no-detours");
+        bench
+            .shell_line("git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m a");
+        bench.open_record("");
+        let run = attack(&bench, backend, "git worktree add -q n && git -C n status");
+        assert!(run.status == 0 && !run.stderr.contains("leads git to"), "{backend:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn settings_lead_by_no_detour_and_hide_nothing() {
+    for backend in BACKENDS {
+        let bench = Bench::new("detour");
+        bench.shell_line("git init -q .");
+        bench.open_record("");
+        for value in ["../../../l/../hooks", "../../../x/../.git/hooks", "../../../.GIT/hooks"] {
+            let script = format!(
+                "mkdir -p .git/modules/lib; printf '[core]\\n\\tworktree = {value}\\n' > .git/modules/lib/c; \
+                 mv .git/modules/lib/c .git/modules/lib/config"
+            );
+            let run = attack(&bench, backend, &script);
+            assert!(run.status != 0 && !bench.exists(".git/modules/lib/config"), "{backend:?} {value}");
+        }
+    }
+}
+
+/// With it gone, the next launch would take what lies around for the project.
+#[test]
+fn what_marks_a_project_stays() {
+    for backend in BACKENDS {
+        let bench = Bench::new("mark");
+        bench.shell_line("mkdir lib bare bare/.git && echo 'gitdir: ../x' > lib/.git");
+        bench.open_record("");
+        let run = attack(
+            &bench,
+            backend,
+            "rm -f lib/.git; mv lib/.git lib/g; mv -f bare/.git lib/.git; rmdir bare/.git; mv bare/.git bare/g; \
+             mv lib away; mkdir new new/.git; rmdir new/.git; echo x > new/.git; rm new/.git; ls -A new",
+        );
+        assert!(
+            bench.read("lib/.git").contains("gitdir") && bench.exists("bare/.git"),
+            "{backend:?}: {}",
+            run.stderr
+        );
+        assert!(!bench.exists("new/.git"), "{backend:?}: what one made can be taken away: {}", run.stderr);
     }
 }
 

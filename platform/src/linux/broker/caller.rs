@@ -61,8 +61,7 @@ impl Caller {
     /// The process a thread belongs to, where the kernel does not know threads by descriptor.
     fn leader(&self) -> io::Result<i32> {
         let proc = fd::open(fd::cwd(), c"/proc", libc::O_PATH, 0)?;
-        let [process] = self.status(proc.as_fd(), ["Tgid"])?;
-        process.parse().map_err(|_| errno(libc::ESRCH))
+        self.status(proc.as_fd(), "Tgid")?.parse().map_err(|_| errno(libc::ESRCH))
     }
 
     /// `length` bytes at `address`, all of them.
@@ -97,23 +96,15 @@ impl Caller {
         }
     }
 
-    /// Lines of the caller's status, such as `Umask` or `Tgid`, of one moment.
-    pub(super) fn status<const N: usize>(
-        &self,
-        proc: BorrowedFd<'_>,
-        keys: [&str; N],
-    ) -> io::Result<[String; N]> {
+    /// A line of the caller's status, such as `Umask` or `Tgid`.
+    pub(super) fn status(&self, proc: BorrowedFd<'_>, key: &str) -> io::Result<String> {
         let path = CString::new(format!("{}/status", self.thread()))?;
         let file = fd::open(proc, &path, libc::O_RDONLY, 0)?;
         let mut buffer = [0; 1024];
         let length = fd::read(std::os::fd::AsRawFd::as_raw_fd(&file), &mut buffer)?;
         let text = String::from_utf8_lossy(&buffer[..length]);
-        let mut values = [const { String::new() }; N];
-        for (value, key) in values.iter_mut().zip(keys) {
-            let found = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-            found.ok_or_else(|| errno(libc::ESRCH))?.trim().clone_into(value);
-        }
-        Ok(values)
+        let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+        value.map(|value| value.trim().to_owned()).ok_or_else(|| errno(libc::ESRCH))
     }
 
     /// The terminal the caller's session belongs to, as a path below `/dev`.

@@ -2,7 +2,7 @@
 //!
 //! Answers for remembering masks, since asking the kernel for one takes longer than making a file. It leaves taking
 //! them on to [`super::perform`].
-//! Invariant: a mask is remembered only while no thread of the same process may be about to change it to another.
+//! Invariant: a mask is remembered only while nobody may be about to change it to another.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -36,7 +36,6 @@ struct Known {
 #[derive(Debug)]
 struct Changing {
     thread: u32,
-    process: String,
     mask: u32,
 }
 
@@ -48,16 +47,14 @@ impl Masks {
         }
     }
 
-    /// The caller is about to be let go, to change the mask of its process to this one.
-    pub(super) fn let_change(&mut self, caller: &Caller, mask: u64, proc: BorrowedFd<'_>) -> io::Result<()> {
+    /// The caller is about to be let go, to change its mask to this one.
+    pub(super) fn let_change(&mut self, caller: &Caller, mask: u64, proc: BorrowedFd<'_>) {
         self.known.clear();
         if self.changing.len() >= MOST {
-            self.changing.retain(|one| Caller::of(one.thread).status(proc, ["Tgid"]).is_ok());
+            self.changing.retain(|one| mask_of(&Caller::of(one.thread), proc).is_ok());
         }
-        let [process] = caller.status(proc, ["Tgid"])?;
         let mask = u32::try_from(mask & PERMISSIONS).unwrap_or(0);
-        self.changing.push(Changing { thread: caller.thread(), process, mask });
-        Ok(())
+        self.changing.push(Changing { thread: caller.thread(), mask });
     }
 
     /// The caller's mask.
@@ -69,9 +66,10 @@ impl Masks {
             }
             self.known.swap_remove(at);
         }
-        let [mask, process] = caller.status(proc, ["Umask", "Tgid"])?;
-        let mask = u32::from_str_radix(&mask, 8).map_err(|_| errno(libc::EIO))?;
-        if self.is_sure(&process, mask) {
+        // Looked at before the caller's own: whose mask it is too is not to be seen.
+        let sure = self.are_done(|thread| mask_of(&Caller::of(thread), proc).ok());
+        let mask = mask_of(caller, proc)?;
+        if sure {
             if self.known.len() == MOST {
                 self.known.remove(0);
             }
@@ -80,44 +78,53 @@ impl Masks {
         Ok(mask)
     }
 
-    /// Whether a mask that was just looked at stays until somebody else asks to change it. A thread that has not been
-    /// heard of may have changed it or not: where it is alone, and what it wants is what there is, that is the same.
-    fn is_sure(&self, process: &str, mask: u32) -> bool {
-        let mut about_to = self.changing.iter().filter(|changing| changing.process == process);
-        match (about_to.next(), about_to.next()) {
-            (None, _) => true,
-            (Some(alone), None) => alone.mask == mask,
-            (Some(_), Some(_)) => false,
-        }
+    /// Whether everybody who was let go has the mask it wanted, so that it changes nothing any more. Whoever is gone
+    /// changes nothing either.
+    fn are_done(&mut self, mask_of: impl Fn(u32) -> Option<u32>) -> bool {
+        let mut done = true;
+        self.changing.retain(|one| match mask_of(one.thread) {
+            Some(mask) => {
+                done &= mask == one.mask;
+                true
+            }
+            None => false,
+        });
+        done
     }
+}
+
+fn mask_of(caller: &Caller, proc: BorrowedFd<'_>) -> io::Result<u32> {
+    let mask = caller.status(proc, "Umask")?;
+    u32::from_str_radix(&mask, 8).map_err(|_| errno(libc::EIO))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn about_to(changes: &[(u32, &str, u32)]) -> Masks {
-        let changing = |(thread, process, mask): &(u32, &str, u32)| Changing {
-            thread: *thread,
-            process: (*process).to_owned(),
-            mask: *mask,
-        };
+    fn about_to(changes: &[(u32, u32)]) -> Masks {
+        let changing = |(thread, mask): &(u32, u32)| Changing { thread: *thread, mask: *mask };
         Masks { changing: changes.iter().map(changing).collect(), ..Masks::default() }
     }
 
     #[test]
-    fn a_mask_is_sure_when_it_is_what_the_only_one_who_changes_it_wants() {
-        assert!(about_to(&[]).is_sure("7", 0o22));
-        assert!(about_to(&[(9, "8", 0o77)]).is_sure("7", 0o22), "another process");
-        assert!(about_to(&[(9, "7", 0o22)]).is_sure("7", 0o22));
-        assert!(!about_to(&[(9, "7", 0o77)]).is_sure("7", 0o22), "not changed yet");
-        assert!(!about_to(&[(9, "7", 0o22), (10, "7", 0o22)]).is_sure("7", 0o22), "two of them");
+    fn masks_are_sure_when_all_who_change_one_have_what_they_want() {
+        assert!(about_to(&[]).are_done(|_| None));
+        assert!(about_to(&[(9, 0o77), (8, 0o22)]).are_done(|thread| Some(if thread == 9 {
+            0o77
+        } else {
+            0o22
+        })));
+        assert!(!about_to(&[(9, 0o77)]).are_done(|_| Some(0o22)), "not changed yet");
+        assert!(!about_to(&[(9, 0o77), (8, 0o22)]).are_done(|_| Some(0o22)), "one of them not");
+        let mut gone = about_to(&[(9, 0o77)]);
+        assert!(gone.are_done(|_| None) && gone.changing.is_empty(), "nobody is left to change it");
     }
 
     #[test]
     fn whoever_is_heard_of_has_changed_it() {
-        let mut masks = about_to(&[(9, "7", 0o77), (10, "7", 0o22)]);
+        let mut masks = about_to(&[(9, 0o77), (8, 0o22)]);
         masks.heard_of(&Caller::of(9));
-        assert!(masks.is_sure("7", 0o22) && !masks.is_sure("7", 0o77));
+        assert!(masks.are_done(|_| Some(0o22)));
     }
 }

@@ -73,7 +73,7 @@ impl<'p> Hands<'p> {
 
     /// `umask`, which only the caller itself can do.
     pub(super) fn umask(&mut self, caller: &Caller, mask: u64) -> io::Result<Done> {
-        self.masks.let_change(caller, mask, self.resolver.proc())?;
+        self.masks.let_change(caller, mask, self.resolver.proc());
         Ok(Done::Continue)
     }
 
@@ -231,6 +231,10 @@ impl<'p> Hands<'p> {
             return Err(errno(libc::EINVAL));
         }
         let (from, to) = (self.spot(caller, from)?, self.spot(caller, to)?);
+        if from.is_dots() || to.is_dots() {
+            // Never done, and the kernel has a word for each.
+            return put(&from, &to, flags).map(|()| Done::Nothing);
+        }
         let exchange = flags & libc::RENAME_EXCHANGE != 0;
         let (from_kind, to_kind) = (kind_at(&from), kind_at(&to));
         self.guard(&from, taking(from_kind))?;
@@ -281,17 +285,7 @@ impl<'p> Hands<'p> {
             self.stay_on_one_side(&from, &to)?;
         }
         let replaced = self.own.at(to.parent.as_fd(), &to.bare_name()).filter(|_| !exchange);
-        // SAFETY: descriptors we hold, NUL-terminated names and an integer.
-        check(unsafe {
-            libc::syscall(
-                libc::SYS_renameat2,
-                from.parent.as_raw_fd(),
-                from.name.as_ptr(),
-                to.parent.as_raw_fd(),
-                to.name.as_ptr(),
-                flags,
-            )
-        })?;
+        put(&from, &to, flags)?;
         if let Some(replaced) = replaced {
             self.own.gone(replaced);
         }
@@ -378,7 +372,9 @@ impl<'p> Hands<'p> {
         let is_dir = flags & libc::AT_REMOVEDIR != 0;
         let is_own = || self.own.has(spot.parent.as_fd());
         // A directory above a protected path that exists is not empty, so the kernel keeps it.
-        if !is_dir || !self.protected.allows_directory(&spot.path, &is_own, Change::Take) {
+        let guarded = !is_dir || !self.protected.allows_directory(&spot.path, &is_own, Change::Take);
+        // By `.` and `..` nothing is taken away, and the kernel says so.
+        if guarded && !spot.is_dots() {
             self.guard(&spot, taking(kind_at(&spot)))?;
         }
         let own = self.own.at(spot.parent.as_fd(), &spot.bare_name()).filter(|_| is_dir);
@@ -465,6 +461,14 @@ impl<'p> Hands<'p> {
         let allowed = !path.is_absolute() || self.protected.allows_change(&path, &is_own, change);
         if allowed { Ok(()) } else { Err(errno(libc::EACCES)) }
     }
+}
+
+fn put(from: &Spot, to: &Spot, flags: u32) -> io::Result<()> {
+    let (old, new) = (from.parent.as_raw_fd(), to.parent.as_raw_fd());
+    // SAFETY: descriptors we hold, NUL-terminated names and an integer.
+    let done =
+        unsafe { libc::syscall(libc::SYS_renameat2, old, from.name.as_ptr(), new, to.name.as_ptr(), flags) };
+    check(done).map(drop)
 }
 
 fn link(from: c_int, name: &CStr, to: &Spot, flags: c_int) -> io::Result<()> {

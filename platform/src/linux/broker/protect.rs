@@ -60,6 +60,9 @@ impl Change {
 /// Whether the launch itself made the directory in which the name stands; asked only where it matters.
 pub(super) type Whose<'w> = &'w dyn Fn() -> bool;
 
+/// What stands where a project begins: a repository, or a file that leads to one.
+const MARK: &str = ".git";
+
 /// How a path relates to a protected name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Relation<'n> {
@@ -176,7 +179,8 @@ impl Protected {
     /// Whether a directory may be made, or an empty one taken away, at `path`.
     pub(super) fn allows_directory(&self, path: &Path, own: Whose<'_>, change: Change) -> bool {
         let refused = |relation| match relation {
-            Relation::Above | Relation::AboveNew => false,
+            Relation::Above => change.takes() && is_mark(path),
+            Relation::AboveNew => false,
             Relation::New(_) if change.takes() => false,
             Relation::New(InsideNew::Ending(_) | InsideNew::Anything) => false,
             Relation::Within | Relation::New(InsideNew::Nothing | InsideNew::Settings(_)) => true,
@@ -192,7 +196,7 @@ impl Protected {
         let refused = |relation| match relation {
             // What the launch made itself it may take away.
             Relation::AboveNew | Relation::New(_) if change.takes() => false,
-            Relation::Above if change == Change::Leave => false,
+            Relation::Above if change == Change::Leave => is_mark(path),
             Relation::New(InsideNew::Ending(ending)) => !name.ends_with(ending.as_encoded_bytes()),
             Relation::New(InsideNew::Anything) => false,
             // What is moved or linked there could hold anything already.
@@ -286,6 +290,12 @@ impl Protected {
         }
         found
     }
+}
+
+/// Whether this is the name by which a project is known. With it gone, the next launch would take what lies around it
+/// for the project, and git another repository.
+fn is_mark(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| *folded(name) == *MARK)
 }
 
 fn relation<'n>(

@@ -210,7 +210,7 @@ impl Resolver {
 
     /// What `self` and `thread-self` in the process list mean for the caller.
     fn own_entry(&self, caller: &Caller, name: &CStr) -> io::Result<Option<String>> {
-        let process = || caller.status(self.proc(), ["Tgid"]).map(|[process]| process);
+        let process = || caller.status(self.proc(), "Tgid");
         match name.to_bytes() {
             b"self" => process().map(Some),
             b"thread-self" => Ok(Some(format!("{}/task/{}", process()?, caller.thread()))),

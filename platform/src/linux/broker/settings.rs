@@ -12,8 +12,9 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 
 use super::resolve::Spot;
+use crate::fold::within_folded;
 use crate::linux::sys::{check_int, errno, fd, process};
-use crate::path::normalize;
+use crate::path::{climbs_first, normalize};
 
 /// The largest file that is read.
 const MAX: u64 = 64 << 10;
@@ -85,9 +86,10 @@ fn unlink(spot: &Spot, name: &CStr) -> io::Result<()> {
 /// Whether every line is a section, a harmless key, a comment or empty; the file stands in the directory `place`.
 fn is_harmless(text: &str, keys: &[Cow<'_, str>], place: &Path) -> bool {
     let mut section = String::new();
+    let is_odd = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
     // A line may go on after a backslash, where a comment would hide what follows: none may end in one.
-    !text.contains('\0')
-        && text.lines().map(str::trim).all(|line| match line.chars().next() {
+    !text.replace("\r\n", "\n").contains(is_odd)
+        && text.lines().map(trim).all(|line| match line.chars().next() {
             None | Some('#' | ';') => !line.ends_with('\\'),
             Some('[') => match section_name(line) {
                 Some(name) => {
@@ -106,20 +108,26 @@ fn is_harmless(text: &str, keys: &[Cow<'_, str>], place: &Path) -> bool {
         })
 }
 
+/// Without the blanks around it that are some to git.
+fn trim(text: &str) -> &str {
+    text.trim_matches([' ', '\t'])
+}
+
 /// Whether the value leads from a repository below `.git` into the tree around that `.git`, and not out of it: what is
 /// checked out later is written there.
 fn stays_around(line: &str, repository: &Path) -> bool {
     let Some((_, value)) = line.split_once('=') else { return false };
-    let value = value.trim();
+    let value = trim(value);
     let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
     let Some(git) = repository.ancestors().find(|above| above.ends_with(".git")) else { return false };
     let Some(tree) = git.parent() else { return false };
     let target = normalize(&repository.join(value));
     !value.contains(['"', '\\', '#', ';'])
         && Path::new(value).is_relative()
+        && climbs_first(Path::new(value))
         && target != tree
         && target.starts_with(tree)
-        && !target.starts_with(git)
+        && !within_folded(&target, git)
 }
 
 /// `core` of `[core]`, `branch.*` of `[branch "x"]`; anything after the bracket is not understood.
@@ -131,7 +139,7 @@ fn section_name(line: &str) -> Option<String> {
     match inner.split_once(' ') {
         None => plain(inner).then(|| inner.to_ascii_lowercase()),
         Some((name, sub)) => {
-            let sub = sub.trim().strip_prefix('"')?.strip_suffix('"')?;
+            let sub = trim(sub).strip_prefix('"')?.strip_suffix('"')?;
             (plain(name) && !sub.contains(['"', '\\', ']']))
                 .then(|| format!("{}.*", name.to_ascii_lowercase()))
         }
@@ -173,6 +181,10 @@ mod tests {
             "/w/x",
             "/home",
             "../../../hooks",
+            "../../../../x/../.git/hooks",
+            "../../../../l/../x",
+            "../../../../.GIT/hooks",
+            "../../../../.GIT",
             "x",
             "\"../../../../x\\",
             "../../../../x # y",
@@ -202,6 +214,9 @@ mod tests {
             "bare = x\n",
             "[core \"sub\"]\nbare=1\n",
             "[core]\nbare\0=1\n",
+            "[core]\nbare=1\rfsmonitor=x\n",
+            "[core]\n\u{b}bare=1\n",
+            "[core]\n\u{a0}bare=1\n",
         ] {
             assert!(!harmless(text), "{text:?}");
         }

@@ -79,8 +79,8 @@ impl Hands<'_> {
         let spot = self.resolver().spot(caller, dirfd, &name)?;
         match self.last(caller, spot, flags & libc::AT_SYMLINK_NOFOLLOW == 0)?.0 {
             Step::Object(object) => self.set_times_of(&object, times),
-            // Whose name that is, is not in the path.
-            Step::Spot(spot) if spot.is_dots() => {
+            // Whose name that is, is not in the path; and with a slash behind it even a link is followed.
+            Step::Spot(spot) if spot.is_dots() || spot.wants_directory() => {
                 let object = fd::open(spot.parent.as_fd(), &spot.name, libc::O_PATH, 0)?;
                 self.set_times_of(&object, times)
             }
