@@ -47,7 +47,17 @@ impl Folded {
 /// Whether a name is spelt in its one way already.
 #[must_use]
 pub fn is_folded(name: &[u8]) -> bool {
-    name.iter().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase())
+    name.iter().all(is_small) && tail(name) == 0
+}
+
+fn is_small(byte: &u8) -> bool {
+    byte.is_ascii() && !byte.is_ascii_uppercase()
+}
+
+/// How many bytes at the end of a name are none to a file system that leaves dots and blanks there out.
+fn tail(name: &[u8]) -> usize {
+    let kept = name.iter().rposition(|byte| !matches!(byte, b'.' | b' '));
+    kept.map_or(0, |last| name.len() - last - 1)
 }
 
 /// A name in its one spelling.
@@ -64,7 +74,10 @@ pub fn folded(name: &OsStr) -> Cow<'_, OsStr> {
 /// Whether `path` is `root` or lies below it, whatever the letters.
 #[must_use]
 pub fn within_folded(path: &Path, root: &Path) -> bool {
-    let plain = |path: &Path| is_folded(path.as_os_str().as_bytes());
+    let plain = |path: &Path| {
+        let bytes = path.as_os_str().as_bytes();
+        is_folded(bytes) && !bytes.windows(2).any(|pair| matches!(pair, b"./" | b" /"))
+    };
     if within(path, root) || plain(path) && plain(root) {
         return within(path, root);
     }
@@ -81,7 +94,7 @@ fn each(name: &[u8], take: impl FnMut(u8)) {
 
 /// The bytes of a name in its one spelling.
 fn spelling(name: &[u8]) -> impl Iterator<Item = u8> + '_ {
-    name.utf8_chunks().flat_map(|chunk| {
+    name[..name.len() - tail(name)].utf8_chunks().flat_map(|chunk| {
         let letters = chunk.valid().chars().filter(|letter| !is_ignored(*letter)).flat_map(plain);
         letters.chain(chunk.invalid().iter().copied())
     })
@@ -141,6 +154,13 @@ mod tests {
         {
             assert_eq!(folded(OsStr::new(name)), OsStr::new(known), "{name}");
             assert!(within_folded(Path::new(&format!("/w/{name}/x")), Path::new(&format!("/w/{known}"))));
+        }
+        for name in [".envrc.", ".envrc...", ".Envrc ", ".env\u{1bca0}rc", ".env\u{1d173}rc. ."] {
+            assert_eq!(folded(OsStr::new(name)), OsStr::new(".envrc"), "{name}");
+            assert!(within_folded(Path::new(&format!("/w/{name}/x")), Path::new("/w/.envrc")), "{name}");
+        }
+        for name in [".", "..", " ", ". ", "a.b"] {
+            assert_eq!(folded(OsStr::new(name)), OsStr::new(name), "{name}");
         }
         assert_eq!(folded(OsStr::new("o\u{fb03}ce \u{fb06}a\u{fb00}")), OsStr::new("office staff"));
         assert_eq!(folded(OsStr::new("d\u{e9}j\u{e0}")), OsStr::new("d\u{e9}j\u{e0}"));

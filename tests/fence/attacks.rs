@@ -383,3 +383,18 @@ fn what_is_moved_to_a_directory_by_its_dots_is_moved_into_it() {
         assert!(!run.stderr.contains("may not"), "{backend:?}: {}", run.stderr);
     }
 }
+
+#[test]
+fn directories_keep_a_group_and_no_file_takes_one_on() {
+    for backend in BACKENDS {
+        let bench = Bench::new("group");
+        bench.open_record("");
+        let run = attack(
+            &bench,
+            backend,
+            "mkdir d && chmod 2775 d && cp -a d e && git init -q --shared=group r && echo x > r/f && git -C r add f && echo fine; \
+             echo x > f; chmod 2755 f; chmod g+s f; chmod 4755 d; chmod 6755 f; stat -c '%a %n' d e f",
+        );
+        assert_eq!(run.stdout, "fine\n2775 d\n2775 e\n644 f\n", "{backend:?}: {}", run.stderr);
+    }
+}

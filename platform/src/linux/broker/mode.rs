@@ -47,8 +47,11 @@ impl Hands<'_> {
     }
 
     fn change_mode(&self, object: &OwnedFd, mode: u32) -> io::Result<Done> {
-        if fd::stat(object.as_raw_fd())?.st_mode & libc::S_IFMT == libc::S_IFLNK {
-            return Err(errno(libc::EOPNOTSUPP));
+        match fd::stat(object.as_raw_fd())?.st_mode & libc::S_IFMT {
+            libc::S_IFLNK => return Err(errno(libc::EOPNOTSUPP)),
+            libc::S_IFDIR => {}
+            _ if mode & libc::S_ISGID != 0 => return Err(errno(libc::EPERM)),
+            _ => {}
         }
         let path = self.resolver().path_of(object)?;
         if path.is_absolute() && !self.may_change_mode(object, &path) {

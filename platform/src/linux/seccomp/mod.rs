@@ -269,6 +269,9 @@ mod tests {
         assert_eq!(ask(CLOSED, Arch::X86_64, 133, &[0, 0x2000, 0]), refused(libc::EPERM));
         assert_eq!(ask(CLOSED, Arch::X86_64, 133, &[0, 0x1000, 0]), ALLOW);
         assert_eq!(ask(CLOSED, Arch::X86_64, 90, &[0, 0o2755]), refused(libc::EPERM));
+        let watched = Filter { watch: Watch::Making, ..CLOSED };
+        assert_eq!(ask(watched, Arch::X86_64, 90, &[0, 0o2755]), NOTIFY, "it may be a directory");
+        assert_eq!(ask(watched, Arch::X86_64, 90, &[0, 0o6755]), refused(libc::EPERM));
     }
 
     #[test]

@@ -45,6 +45,8 @@ const NAMESPACES: u32 = 0x7e02_0000;
 const NEW_TIME: u32 = 0x80;
 /// Set-user-ID and set-group-ID.
 const SET_ID: u32 = 0o6000;
+/// The first of them.
+const SET_USER_ID: u32 = 0o4000;
 /// TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD: typing into, or taking over, a terminal. FS_IOC_SETFLAGS, its 32-bit form and
 /// FS_IOC_FSSETXATTR: a directory that is made to fold letters knows protected names by others. FS_IOC_SETVERSION and
 /// its 32-bit form: no rule of the kernel's knows it. OCFS2_IOC_REFLINK: makes a file by its name.
@@ -358,8 +360,10 @@ impl Filter {
         rules
             .add("ioctl", self.look(Check::Device { tricks: DEVICE_TRICKS, owners: VOLUMES, open: SHARING }));
         rules.add("fcntl", none_of(1, LEASES, error(libc::EINVAL)));
+        // On a directory a set-group-ID only says whose the files in it are; that it is one the broker sees.
+        let kept_back = if self.watch == Watch::Off { SET_ID } else { SET_USER_ID };
         for (name, mode) in MODES {
-            rules.add(name, bits(mode, SET_ID));
+            rules.add(name, bits(mode, kept_back));
         }
         // Only one's own limits: the keeper is a process of the same user.
         rules.add("prlimit64", Action::Look(Check::OneOf { argument: 0, values: &[0] }));
