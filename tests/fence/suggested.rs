@@ -175,6 +175,23 @@ fn a_git_that_lacks_the_users_own_settings_is_told_of() {
 }
 
 #[test]
+fn a_file_of_the_users_own_that_was_looked_for_in_the_private_home_gets_its_grant() {
+    let bench = project("looked-for", BUILDER);
+    bench.shell_line("printf '[user]\\nname=a\\n' > $HOME/.gitconfig");
+    let run = bench.shell_line("SBX exec --agent mine --explain -- git log");
+    assert_ne!(run.status, 0, "{}", run.stderr);
+    let granted = |command: &String| command.contains("/home,paths=[.gitconfig]}");
+    assert!(commands(&run).iter().any(granted), "{}", run.stderr);
+    assert!(!run.stderr.contains("you cannot read that yourself"), "{}", run.stderr);
+    if !bench.is_root() {
+        bench.shell_line("chmod 0 $HOME/.gitconfig");
+        let run = bench.shell_line("SBX exec --agent mine --explain -- git log");
+        let said = "hint: you cannot read that yourself: Permission denied";
+        assert!(!commands(&run).iter().any(granted) && run.stderr.contains(said), "{}", run.stderr);
+    }
+}
+
+#[test]
 fn a_program_that_needs_a_network_and_has_none_is_told_so() {
     let bench = project("networkless", BUILDER);
     let said = "sbx: mine holds no net.*: the command had no network\n";
