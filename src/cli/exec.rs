@@ -249,8 +249,10 @@ impl Fence {
         let mut body = outcome_json(&ran.outcome);
         body["remarks"] = json!([&ran.remarks, kept].concat());
         body["warnings"] = json!(ran.warnings);
-        if self.explain {
-            body["refused"] = refused.iter().map(Refusal::to_json).collect();
+        // What is told only of a command that failed is known only in part where nobody followed it.
+        if self.explain || status != 0 {
+            let told = refused.iter().filter(|denial| self.explain || !denial.is_usual);
+            body["refused"] = told.map(Refusal::to_json).collect();
             body["closed_calls"] = closed_calls(&ran.outcome.acts).iter().map(ClosedCall::to_json).collect();
         }
         self.tell(ui, &body);

@@ -192,6 +192,26 @@ fn a_file_of_the_users_own_that_was_looked_for_in_the_private_home_gets_its_gran
 }
 
 #[test]
+fn programs_that_read_the_outcome_are_told_of_refusals_too() {
+    let bench = project("machines", BUILDER);
+    let status = bench.shell_line("SBX exec --agent mine --status-fd 3 -- touch .envrc 3>status; cat status");
+    assert_eq!(commands(&status).len(), 1, "{}", status.stderr);
+    let json = bench.shell_line("SBX exec --agent mine --json -- touch .envrc");
+    assert_eq!((json.status, json.stderr.as_str()), (1, ""));
+    for told in [&status.stdout, &json.stdout] {
+        let told: serde_json::Value = serde_json::from_str(told).expect("JSON");
+        let refused = told["refused"].as_array().expect("a list");
+        assert_eq!((refused.len(), &refused[0]["code"]), (1, &"scope_violation".into()), "{told:#}");
+        assert_eq!(refused[0]["command"], commands(&status)[0].as_str(), "{told:#}");
+        assert_eq!(told["closed_calls"], serde_json::json!([]));
+    }
+    let told = bench.shell_line("SBX exec --agent mine --json -- sh -c 'touch .envrc; true'").stdout;
+    let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    assert!(told["refused"].is_null(), "{told:#}");
+    assert!(told["remarks"][0].as_str().is_some_and(|remark| remark.contains(".envrc is protected")), "{told:#}");
+}
+
+#[test]
 fn a_program_that_needs_a_network_and_has_none_is_told_so() {
     let bench = project("networkless", BUILDER);
     let said = "sbx: mine holds no net.*: the command had no network\n";
