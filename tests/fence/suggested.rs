@@ -175,6 +175,28 @@ fn a_git_that_lacks_the_users_own_settings_is_told_of() {
 }
 
 #[test]
+fn settings_of_git_are_missed_only_by_what_would_read_them() {
+    let bench = project("unmissed", BUILDER);
+    bench.shell_line("printf '[user]\\nname=a\\nemail=a@b\\n[alias]\\nco=checkout\\n' > $HOME/.gitconfig; git add f; git init -q sub");
+    let told = |command: &str| {
+        let run = bench.shell_line(&format!("SBX exec --agent mine -- {command}"));
+        assert_ne!(run.status, 0, "{command}: {}", run.stderr);
+        run.stderr.contains("settings of git")
+    };
+    for command in ["git diff --cached --quiet", "git nonsense", "git commit -q", "git push"] {
+        assert!(!told(command), "{command}");
+    }
+    // An alias is known there only, and so may be the name that another repository wants.
+    for command in [
+        "git co main",
+        "git -C sub commit --allow-empty -qm x",
+        "sh -c 'cd sub; git commit --allow-empty -qm x'",
+    ] {
+        assert!(told(command), "{command}");
+    }
+}
+
+#[test]
 fn a_file_of_the_users_own_that_was_looked_for_in_the_private_home_gets_its_grant() {
     let bench = project("looked-for", BUILDER);
     bench.shell_line("printf '[user]\\nname=a\\n' > $HOME/.gitconfig");
@@ -208,7 +230,10 @@ fn programs_that_read_the_outcome_are_told_of_refusals_too() {
     let told = bench.shell_line("SBX exec --agent mine --json -- sh -c 'touch .envrc; true'").stdout;
     let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
     assert!(told["refused"].is_null(), "{told:#}");
-    assert!(told["remarks"][0].as_str().is_some_and(|remark| remark.contains(".envrc is protected")), "{told:#}");
+    assert!(
+        told["remarks"][0].as_str().is_some_and(|remark| remark.contains(".envrc is protected")),
+        "{told:#}"
+    );
 }
 
 #[test]
@@ -219,7 +244,14 @@ fn a_program_that_needs_a_network_and_has_none_is_told_so() {
         let run = bench.shell_line(&format!("SBX exec --agent mine -- {command}"));
         assert!(run.status != 0 && run.stderr.contains(said), "{command}: {}", run.stderr);
     }
-    for command in ["git nonsense", "false", "grep http://x f"] {
+    for command in [
+        "git nonsense",
+        "false",
+        "grep http://x f",
+        "git clone . ../x",
+        "git fetch ../x",
+        "git push origin a:b",
+    ] {
         let run = bench.shell_line(&format!("SBX exec --agent mine -- {command}"));
         assert!(run.status != 0 && !run.stderr.contains("no network"), "{command}: {}", run.stderr);
     }
