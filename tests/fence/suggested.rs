@@ -237,6 +237,39 @@ fn programs_that_read_the_outcome_are_told_of_refusals_too() {
 }
 
 #[test]
+fn many_names_in_a_protected_directory_are_one_refusal_that_names_it() {
+    let bench = project("many", BUILDER);
+    bench.shell_line(
+        "git init -q cl; cd cl/.git/hooks; rm -f *; touch a b c d; cd ../../..; echo '{}' > cl/.mcp.json",
+    );
+    let run = bench.shell_line("SBX exec --agent mine -- rm -rf cl");
+    let given = commands(&run);
+    assert_eq!(given.len(), 3, "{}", run.stderr);
+    assert!(given.iter().any(|command| command.contains("paths=[cl/.git/hooks]")), "{}", run.stderr);
+    assert!(run.stderr.contains("hint: 3 more were refused in "), "{}", run.stderr);
+    assert!(!run.stderr.contains(" more refused"), "{}", run.stderr);
+    let (run, rounds) = pasted(&bench, "", "rm -rf cl");
+    assert_eq!((run.status, rounds, bench.exists("cl")), (0, 1, false), "{}", run.stderr);
+}
+
+#[test]
+fn how_many_refusals_are_not_told_is_said() {
+    let bench = project("untold", BUILDER);
+    let script = "for n in $(seq 25); do mkdir d$n; echo x > d$n/.envrc; done; false";
+    bench.shell_line(&format!("sh -c '{script}'"));
+    let said = |options: &str, line: &str| {
+        let run =
+            bench.shell_line(&format!("SBX exec --agent mine {options} -- sh -c 'rm -f d*/.envrc; false'"));
+        assert!(run.stderr.lines().any(|told| told == line), "{}", run.stderr);
+    };
+    said("", "sbx: and 22 more refused; --explain tells more");
+    said("--explain", "sbx: and 5 more refused");
+    let told = bench.shell_line("SBX exec --agent mine --json -- sh -c 'rm -f d*/.envrc; false'").stdout;
+    let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    assert_eq!((told["refused"].as_array().map(Vec::len), &told["refused_more"]), (Some(20), &5.into()));
+}
+
+#[test]
 fn a_program_that_needs_a_network_and_has_none_is_told_so() {
     let bench = project("networkless", BUILDER);
     let said = "sbx: mine holds no net.*: the command had no network\n";
