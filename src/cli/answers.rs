@@ -374,7 +374,7 @@ pub(super) fn outcome(denial: Value) -> Value {
             "setup": text_or_null(), "duration_ms": { "type": "integer" }, "backend": text(),
             "guarantees": strings(), "missing": strings(), "reached": strings(), "lost": strings(), "remarks": strings(), "warnings": strings(),
             "stdout": text(), "stderr": text(), "refused": list(refusal),
-            "closed_calls": list(closed),
+            "refused_more": { "type": "integer" }, "closed_calls": list(closed),
         },
         "required": ["status", "exit", "signal", "limit", "setup", "duration_ms", "backend", "guarantees", "missing", "reached"],
         "additionalProperties": false,

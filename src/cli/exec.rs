@@ -6,8 +6,8 @@ use crate::audit::Sink;
 use crate::decide::{Decision, Request};
 use crate::plan::Invocation;
 use crate::run::{
-    Agent, ClosedCall, Ran, Refusal, Setting, audit, barred_root, closed_calls, denied, is_traced, judge,
-    kept, outcome_json, outcome_status, refused, run,
+    Agent, ClosedCall, Ran, Refusal, Setting, audit, barred_root, bound_refusals, closed_calls, denied,
+    is_traced, judge, kept, outcome_json, outcome_status, refused, run,
 };
 use clap::{Args, Subcommand};
 use sbx_platform::plan::Stdio;
@@ -206,14 +206,16 @@ impl Fence {
         match ran {
             Ok(ran) => {
                 let mut denials = refused(&permit, &ran.outcome.acts);
-                denials.extend(ran.refused.iter().cloned().map(Refusal::from));
                 // One remark tells of all of it.
                 denials.retain(|denial| !ran.led_out.iter().any(|dir| denial.is_within(dir)));
+                denials.retain(|denial| self.explain || !denial.is_usual);
+                let more = bound_refusals(&mut denials);
+                denials.extend(ran.refused.iter().cloned().map(Refusal::from));
                 // Of a command that failed all refusals are told.
                 let content = ran.outcome.end == End::Exited(0) && !self.explain;
                 let kept = if content { kept(&permit, &ran.outcome.acts) } else { Vec::new() };
                 let barred = if content { None } else { barred_root(&permit, &ran.outcome.acts) };
-                self.report(ui, &ran, &denials, &[kept, Vec::from_iter(barred)].concat())
+                self.report(ui, &ran, (&denials, more), &[kept, Vec::from_iter(barred)].concat())
             }
             Err(error) => {
                 ui.remark(explain(&error).to_string());
@@ -244,13 +246,22 @@ impl Fence {
         Ok(())
     }
 
-    fn report(&self, ui: &Ui, ran: &Ran, refused: &[Refusal], kept: &[String]) -> Result<u8, CliError> {
+    /// Of what was refused, the first ones and how many more there were.
+    fn report(
+        &self,
+        ui: &Ui,
+        ran: &Ran,
+        (refused, more): (&[Refusal], usize),
+        kept: &[String],
+    ) -> Result<u8, CliError> {
         let status = outcome_status(&ran.outcome);
         let mut body = outcome_json(&ran.outcome);
         body["remarks"] = json!([&ran.remarks, kept].concat());
         body["warnings"] = json!(ran.warnings);
-        if self.explain {
+        // What is told only of a command that failed is known only in part where nobody followed it.
+        if self.explain || status != 0 {
             body["refused"] = refused.iter().map(Refusal::to_json).collect();
+            body["refused_more"] = json!(more);
             body["closed_calls"] = closed_calls(&ran.outcome.acts).iter().map(ClosedCall::to_json).collect();
         }
         self.tell(ui, &body);
@@ -272,8 +283,13 @@ impl Fence {
         if self.explain && !is_traced(&ran.outcome.acts) && !matches!(ran.outcome.end, End::Setup(_)) {
             ui.remark(format!("sbx: {UNFOLLOWED}"));
         }
-        for denial in refused.iter().filter(|denial| self.explain || !denial.is_usual).take(told) {
+        for denial in refused.iter().take(told) {
             ui.remark(format!("sbx: refused: {denial}"));
+        }
+        let more = more + refused.len().saturating_sub(told);
+        if told > 0 && more > 0 {
+            let where_told = if self.explain { "" } else { "; --explain tells more" };
+            ui.remark(format!("sbx: and {more} more refused{where_told}"));
         }
         for call in closed_calls(&ran.outcome.acts).iter().filter(|call| status != 0 || !call.is_usual) {
             ui.remark(format!("sbx: refused: {call}"));

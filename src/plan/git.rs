@@ -123,8 +123,21 @@ fn modules(dir: &Path, host: &dyn Host) -> Vec<PathBuf> {
     found
 }
 
-/// The hooks, settings and attributes that a configuration names, which lies in `dir`.
-fn pointed_to(config: &str, tree: &Path, dir: &Path, home: &Path) -> Vec<(PathBuf, Leads)> {
+/// A setting of git: its section, without what is quoted there, its name and its value.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct GitSetting {
+    /// In small letters.
+    pub section: String,
+    /// In small letters.
+    pub key: String,
+    /// Without quotes.
+    pub value: String,
+}
+
+/// What a configuration of git sets; names without a value are left out.
+#[must_use]
+pub fn git_settings(config: &str) -> Vec<GitSetting> {
     let mut section = String::new();
     let mut found = Vec::new();
     for line in config.replace("\\\n", "").lines().map(str::trim) {
@@ -136,7 +149,15 @@ fn pointed_to(config: &str, tree: &Path, dir: &Path, home: &Path) -> Vec<(PathBu
         }
         let Some((key, value)) = line.split_once('=') else { continue };
         let key = key.trim().to_ascii_lowercase();
-        let value = unquoted(value);
+        found.push(GitSetting { section: section.clone(), key, value: unquoted(value) });
+    }
+    found
+}
+
+/// The hooks, settings and attributes that a configuration names, which lies in `dir`.
+fn pointed_to(config: &str, tree: &Path, dir: &Path, home: &Path) -> Vec<(PathBuf, Leads)> {
+    let mut found = Vec::new();
+    for GitSetting { section, key, value } in git_settings(config) {
         let placed = |start: &Path, text: &str| {
             let path = text.strip_prefix("~/").map_or_else(|| start.join(text), |below| home.join(below));
             Some(normalize(&path)).filter(|path| path != tree && !text.is_empty())

@@ -17,7 +17,7 @@ mod programs;
 mod protect;
 mod view;
 
-pub use git::repositories;
+pub use git::{GitSetting, git_settings, repositories};
 pub use helper::lower_helper;
 pub use host::{Host, Kind, Use};
 pub use lower::{Entry, Invocation, LowerError, Lowered, Private, Rehearsal, lower};

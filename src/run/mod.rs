@@ -23,7 +23,7 @@ mod why;
 
 pub use acts::{Act, SURELY_GONE, Tried, act, acting, process_began, told};
 pub use cancel::Cancel;
-pub use explain::{ClosedCall, Refusal, closed_calls, denial_of, is_traced, refused};
+pub use explain::{ClosedCall, Refusal, bound_refusals, closed_calls, denial_of, is_traced, refused};
 pub use kept::kept;
 pub use launch::{
     Ran, RunError, Started, end_events, exit_status, outcome_json, outcome_status, planned, record_end, run,

@@ -175,6 +175,101 @@ fn a_git_that_lacks_the_users_own_settings_is_told_of() {
 }
 
 #[test]
+fn settings_of_git_are_missed_only_by_what_would_read_them() {
+    let bench = project("unmissed", BUILDER);
+    bench.shell_line("printf '[user]\\nname=a\\nemail=a@b\\n[alias]\\nco=checkout\\n' > $HOME/.gitconfig; git add f; git init -q sub");
+    let told = |command: &str| {
+        let run = bench.shell_line(&format!("SBX exec --agent mine -- {command}"));
+        assert_ne!(run.status, 0, "{command}: {}", run.stderr);
+        run.stderr.contains("settings of git")
+    };
+    for command in ["git diff --cached --quiet", "git nonsense", "git commit -q", "git push"] {
+        assert!(!told(command), "{command}");
+    }
+    // An alias is known there only, and so may be the name that another repository wants.
+    for command in [
+        "git co main",
+        "git -C sub commit --allow-empty -qm x",
+        "sh -c 'cd sub; git commit --allow-empty -qm x'",
+    ] {
+        assert!(told(command), "{command}");
+    }
+}
+
+#[test]
+fn a_file_of_the_users_own_that_was_looked_for_in_the_private_home_gets_its_grant() {
+    let bench = project("looked-for", BUILDER);
+    bench.shell_line("printf '[user]\\nname=a\\n' > $HOME/.gitconfig");
+    let run = bench.shell_line("SBX exec --agent mine --explain -- git log");
+    assert_ne!(run.status, 0, "{}", run.stderr);
+    let granted = |command: &String| command.contains("/home,paths=[.gitconfig]}");
+    assert!(commands(&run).iter().any(granted), "{}", run.stderr);
+    assert!(!run.stderr.contains("you cannot read that yourself"), "{}", run.stderr);
+    if !bench.is_root() {
+        bench.shell_line("chmod 0 $HOME/.gitconfig");
+        let run = bench.shell_line("SBX exec --agent mine --explain -- git log");
+        let said = "hint: you cannot read that yourself: Permission denied";
+        assert!(!commands(&run).iter().any(granted) && run.stderr.contains(said), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn programs_that_read_the_outcome_are_told_of_refusals_too() {
+    let bench = project("machines", BUILDER);
+    let status = bench.shell_line("SBX exec --agent mine --status-fd 3 -- touch .envrc 3>status; cat status");
+    assert_eq!(commands(&status).len(), 1, "{}", status.stderr);
+    let json = bench.shell_line("SBX exec --agent mine --json -- touch .envrc");
+    assert_eq!((json.status, json.stderr.as_str()), (1, ""));
+    for told in [&status.stdout, &json.stdout] {
+        let told: serde_json::Value = serde_json::from_str(told).expect("JSON");
+        let refused = told["refused"].as_array().expect("a list");
+        assert_eq!((refused.len(), &refused[0]["code"]), (1, &"scope_violation".into()), "{told:#}");
+        assert_eq!(refused[0]["command"], commands(&status)[0].as_str(), "{told:#}");
+        assert_eq!(told["closed_calls"], serde_json::json!([]));
+    }
+    let told = bench.shell_line("SBX exec --agent mine --json -- sh -c 'touch .envrc; true'").stdout;
+    let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    assert!(told["refused"].is_null(), "{told:#}");
+    assert!(
+        told["remarks"][0].as_str().is_some_and(|remark| remark.contains(".envrc is protected")),
+        "{told:#}"
+    );
+}
+
+#[test]
+fn many_names_in_a_protected_directory_are_one_refusal_that_names_it() {
+    let bench = project("many", BUILDER);
+    bench.shell_line(
+        "git init -q cl; cd cl/.git/hooks; rm -f *; touch a b c d; cd ../../..; echo '{}' > cl/.mcp.json",
+    );
+    let run = bench.shell_line("SBX exec --agent mine -- rm -rf cl");
+    let given = commands(&run);
+    assert_eq!(given.len(), 3, "{}", run.stderr);
+    assert!(given.iter().any(|command| command.contains("paths=[cl/.git/hooks]")), "{}", run.stderr);
+    assert!(run.stderr.contains("hint: 3 more were refused in "), "{}", run.stderr);
+    assert!(!run.stderr.contains(" more refused"), "{}", run.stderr);
+    let (run, rounds) = pasted(&bench, "", "rm -rf cl");
+    assert_eq!((run.status, rounds, bench.exists("cl")), (0, 1, false), "{}", run.stderr);
+}
+
+#[test]
+fn how_many_refusals_are_not_told_is_said() {
+    let bench = project("untold", BUILDER);
+    let script = "for n in $(seq 25); do mkdir d$n; echo x > d$n/.envrc; done; false";
+    bench.shell_line(&format!("sh -c '{script}'"));
+    let said = |options: &str, line: &str| {
+        let run =
+            bench.shell_line(&format!("SBX exec --agent mine {options} -- sh -c 'rm -f d*/.envrc; false'"));
+        assert!(run.stderr.lines().any(|told| told == line), "{}", run.stderr);
+    };
+    said("", "sbx: and 22 more refused; --explain tells more");
+    said("--explain", "sbx: and 5 more refused");
+    let told = bench.shell_line("SBX exec --agent mine --json -- sh -c 'rm -f d*/.envrc; false'").stdout;
+    let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+    assert_eq!((told["refused"].as_array().map(Vec::len), &told["refused_more"]), (Some(20), &5.into()));
+}
+
+#[test]
 fn a_program_that_needs_a_network_and_has_none_is_told_so() {
     let bench = project("networkless", BUILDER);
     let said = "sbx: mine holds no net.*: the command had no network\n";
@@ -182,7 +277,14 @@ fn a_program_that_needs_a_network_and_has_none_is_told_so() {
         let run = bench.shell_line(&format!("SBX exec --agent mine -- {command}"));
         assert!(run.status != 0 && run.stderr.contains(said), "{command}: {}", run.stderr);
     }
-    for command in ["git nonsense", "false", "grep http://x f"] {
+    for command in [
+        "git nonsense",
+        "false",
+        "grep http://x f",
+        "git clone . ../x",
+        "git fetch ../x",
+        "git push origin a:b",
+    ] {
         let run = bench.shell_line(&format!("SBX exec --agent mine -- {command}"));
         assert!(run.status != 0 && !run.stderr.contains("no network"), "{command}: {}", run.stderr);
     }

@@ -11,7 +11,7 @@ use crate::manifest::Limits;
 use crate::plan::Invocation;
 use crate::policy::Policy;
 use crate::run::tools::place;
-use crate::run::{Live, Ran, Refusal, RunError, judge, outcome_json, refused, run_until};
+use crate::run::{Live, Ran, Refusal, RunError, bound_refusals, judge, outcome_json, refused, run_until};
 use sbx_platform::End;
 use sbx_platform::plan::Stdio;
 use serde_json::{Value, json};
@@ -21,6 +21,8 @@ use std::time::Duration;
 pub(super) const NAMES: &[&str] = &[EXEC, EVAL];
 const EXEC: &str = "exec";
 const EVAL: &str = "eval";
+/// Refusals that a model is told of one by one when a command failed.
+const HINTED: usize = 3;
 /// How long a command may take when nobody says.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -108,8 +110,9 @@ fn run(call: &Call<'_>) -> Result<Reply, Box<Denial>> {
     Ok(match ran {
         Ok(ran) => {
             let mut denials = refused(&permit, &ran.outcome.acts);
+            let more = bound_refusals(&mut denials);
             denials.extend(ran.refused.iter().cloned().map(Refusal::from));
-            told(&ran, &denials)
+            told(&ran, &denials, more)
         }
         Err(error) => not_run(&error),
     })
@@ -131,7 +134,7 @@ fn not_run(error: &RunError) -> Reply {
 }
 
 /// How a command ended, for machines and for a model.
-fn told(ran: &Ran, refused: &[Refusal]) -> Reply {
+fn told(ran: &Ran, refused: &[Refusal], more: usize) -> Reply {
     let mut value = outcome_json(&ran.outcome);
     if let Some(value) = value.as_object_mut() {
         // The log has what held; a model that reads this learns nothing from it.
@@ -162,8 +165,14 @@ fn told(ran: &Ran, refused: &[Refusal]) -> Reply {
     if !stderr.trim().is_empty() {
         text.push_str(&format!("\n[stderr]\n{stderr}"));
     }
-    for denial in refused.iter().take(if end.is_some() { 3 } else { 0 }) {
-        text.push_str(&format!("\n[refused] {denial}"));
+    if end.is_some() {
+        for denial in refused.iter().take(HINTED) {
+            text.push_str(&format!("\n[refused] {denial}"));
+        }
+        let more = more + refused.len().saturating_sub(HINTED);
+        if more > 0 {
+            text.push_str(&format!("\n[refused] and {more} more"));
+        }
     }
     match end {
         None => Reply::Done { text: Some(text), value },

@@ -77,18 +77,19 @@ pub(super) fn judge(permit: &Permit<'_>, act: &Act) -> Option<Judged> {
         Verb::Remove => changed(permit, Capability::FsDelete, act).map(failed),
         Verb::Made | Verb::Obeyed | Verb::Listen | Verb::Call => None,
     }?;
-    Some(beyond(act, weight, denial))
+    // What was looked for in the private home is the user's own file, under its own name.
+    let own = (weight == Weight::InHome).then(|| in_own_home(permit, &act.path)).flatten();
+    Some(beyond(act, &own.unwrap_or_else(|| stands_at(act)), weight, denial))
 }
 
 /// A refusal, unless the user could not do it either: then that is said, and no grant is.
-fn beyond(act: &Act, weight: Weight, mut denial: Denial) -> Judged {
-    let target = stands_at(act);
+fn beyond(act: &Act, target: &Path, weight: Weight, mut denial: Denial) -> Judged {
     let changes = matches!(act.verb, Verb::Write | Verb::Remove);
     let asked = match act.verb {
-        Verb::Read | Verb::Look => attempt::may(&target, false),
-        Verb::Write if symlink_metadata(&target).is_ok() && !is_by_name(act) => attempt::may(&target, true),
+        Verb::Read | Verb::Look => attempt::may(target, false),
+        Verb::Write if symlink_metadata(target).is_ok() && !is_by_name(act) => attempt::may(target, true),
         Verb::Write | Verb::Remove => {
-            directory_of(&target).map_or(Ok(()), |directory| attempt::may(directory, true))
+            directory_of(target).map_or(Ok(()), |directory| attempt::may(directory, true))
         }
         _ => Ok(()),
     };
@@ -96,7 +97,7 @@ fn beyond(act: &Act, weight: Weight, mut denial: Denial) -> Judged {
     denial.suggested_grant = None;
     let doing = if changes { "do that" } else { "read that" };
     denial.hint = Some(format!("you cannot {doing} yourself: {error}"));
-    let is_usual = changes && is_of_system(&target);
+    let is_usual = changes && is_of_system(target);
     Judged { weight: Weight::Anyway, denial, is_usual }
 }
 
@@ -127,12 +128,16 @@ fn hidden(permit: &Permit<'_>, path: &Path, target: PathBuf) -> Option<Denial> {
 
 /// What was looked for in the private home and is in the user's own.
 fn in_home(permit: &Permit<'_>, act: &Act) -> Option<(Weight, Denial)> {
-    let rest = HOMES.iter().find_map(|home| act.path.strip_prefix(home).ok())?;
-    let named = !rest.as_os_str().is_empty();
-    let own = permit.policy().facts().home.join(rest);
+    let own = in_own_home(permit, &act.path)?;
     let target = resolve(&own).unwrap_or_else(|_| own.clone());
-    let denial = named.then(|| hidden(permit, &own, target)).flatten()?;
-    Some((Weight::InHome, denial))
+    Some((Weight::InHome, hidden(permit, &own, target)?))
+}
+
+/// What stands in the user's home under the name that was looked for in the private one.
+fn in_own_home(permit: &Permit<'_>, path: &Path) -> Option<PathBuf> {
+    let rest = HOMES.iter().find_map(|home| path.strip_prefix(home).ok())?;
+    let named = !rest.as_os_str().is_empty();
+    named.then(|| permit.policy().facts().home.join(rest))
 }
 
 /// Something that was not changed, made or taken away.

@@ -5,19 +5,22 @@
 
 mod judge;
 
-use crate::decide::{Denial, Permit, grant_command};
-use crate::profile::tried_anyway;
+use crate::capability::Capability;
+use crate::decide::{Denial, Permit, Request, decide, grant_command, protection};
+use crate::profile::{Opening, tried_anyway};
 use judge::{Judged, Weight, judge};
 use sbx_platform::path::within;
 use sbx_platform::report::{Act, Verb};
 use serde_json::{Value, json};
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub(super) use judge::MADE;
 
 /// The most refusals that are told; the first ones are usually the cause of the rest.
 const MOST: usize = 20;
+/// From so many names in one protected directory on, the directory is what is granted.
+const MANY: usize = 3;
 
 /// Something that was asked for and is not granted.
 #[derive(Clone, Debug)]
@@ -66,8 +69,13 @@ impl Refusal {
     /// Whether it is about something in this directory.
     #[must_use]
     pub fn is_within(&self, dir: &Path) -> bool {
+        self.path().is_some_and(|path| within(path, dir))
+    }
+
+    /// What it is about, where that is a path.
+    fn path(&self) -> Option<&Path> {
         let at = |key: &str| self.denial.request.get(key).and_then(Value::as_str).map(Path::new);
-        at("target").or_else(|| at("path")).is_some_and(|path| within(path, dir))
+        at("target").or_else(|| at("path"))
     }
 }
 
@@ -131,7 +139,8 @@ pub fn is_traced(acts: &[Act]) -> bool {
     acts.iter().any(|act| act.verb == Verb::Run && !act.is_refused())
 }
 
-/// What was asked for and is not granted, each once: what surely failed first, then what was looked for in vain.
+/// What was asked for and is not granted, each once: what surely failed first, then what was looked for in vain. All of
+/// it; [`bound_refusals`] keeps what is worth telling.
 #[must_use]
 pub fn refused(permit: &Permit<'_>, acts: &[Act]) -> Vec<Refusal> {
     let mut found: Vec<(Weight, Refusal)> = Vec::new();
@@ -147,7 +156,46 @@ pub fn refused(permit: &Permit<'_>, acts: &[Act]) -> Vec<Refusal> {
         }
     }
     found.sort_by_key(|(weight, _)| *weight);
-    found.into_iter().map(|(_, refusal)| refusal).take(MOST).collect()
+    together(permit, found.into_iter().map(|(_, refusal)| refusal).collect())
+}
+
+/// Keeps the first refusals; how many more there are.
+pub fn bound_refusals(refusals: &mut Vec<Refusal>) -> usize {
+    let more = refusals.len().saturating_sub(MOST);
+    refusals.truncate(MOST);
+    more
+}
+
+/// Many names in one protected directory become the first of them, with the grant that opens the directory.
+fn together(permit: &Permit<'_>, found: Vec<Refusal>) -> Vec<Refusal> {
+    let places: Vec<_> = found.iter().map(|refusal| guarded(permit, refusal)).collect();
+    let alike = |place: &Option<_>| places.iter().filter(|other| place.is_some() && *other == place).count();
+    let mut together = Vec::new();
+    for (at, (mut refusal, place)) in found.into_iter().zip(&places).enumerate() {
+        let opening = place.as_ref().filter(|_| alike(place) >= MANY).and_then(|(capability, dir)| {
+            let request = Request::resolved_path(*capability, dir.clone(), dir.clone());
+            decide(permit.policy(), &request).denial()?.suggested_grant.clone().map(|grant| (dir, grant))
+        });
+        if let Some((dir, grant)) = opening {
+            if places[..at].contains(place) {
+                continue;
+            }
+            let more = alike(place) - 1;
+            refusal.denial.hint =
+                Some(format!("{more} more were refused in {}; the grant is for all of it", dir.display()));
+            refusal.denial.suggested_grant = Some(grant);
+        }
+        together.push(refusal);
+    }
+    together
+}
+
+/// The protected directory that holds what was refused, where a grant that names it would open it.
+fn guarded(permit: &Permit<'_>, refusal: &Refusal) -> Option<(Capability, PathBuf)> {
+    let capability = refusal.denial.suggested_grant.as_ref()?.capability;
+    let path = refusal.path()?;
+    let guard = protection(permit.policy(), capability, path)?;
+    (guard.opening == Opening::Named && guard.path != path).then(|| (capability, guard.path.to_path_buf()))
 }
 
 /// The denial that an act comes to which did not succeed; none when nothing that is granted would have helped.
