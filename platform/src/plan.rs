@@ -286,8 +286,9 @@ impl BitOr for Rights {
 /// What descriptors 0, 1 and 2 of the command are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stdio {
-    /// The launcher's own: pipes and pairs of sockets are handed in, everything else is relayed through pipes.
-    /// With an output limit everything the command writes is relayed, so that it can be counted.
+    /// The launcher's own: pipes and pairs of sockets are handed in, everything else is relayed through pipes;
+    /// output and errors that lead to one place through one, so that they keep their order. With an output limit
+    /// everything the command writes is relayed, so that it can be counted.
     Inherit,
     /// Standard input is empty, output and errors are collected into the outcome.
     Capture,

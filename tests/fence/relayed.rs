@@ -1,4 +1,5 @@
-//! Output that sbx passes on itself: a slow reader gets all of it, and nobody who asks sbx to end is kept waiting.
+//! Output that sbx passes on itself: a slow reader gets all of it in the order it was written, and nobody who asks sbx to
+//! end is kept waiting.
 
 use crate::attacks::BACKENDS;
 use crate::bench::Bench;
@@ -105,8 +106,49 @@ fn output_that_cannot_be_written_is_told_and_no_success() {
         );
         let run = bench.shell_line(&format!("{exec} -- sh -c 'echo hi >&2; echo out' 2>/dev/full; echo $?"));
         assert_eq!(run.stdout, "out\n125\n", "{backend}");
+        // Errors that go where the output goes count as output.
+        let line = format!("({exec} --status-fd 3 -- sh -c 'echo hi >&2' 3>both >/dev/full 2>&1); echo $?");
+        let run = bench.shell_line(&line);
+        let told: serde_json::Value = serde_json::from_str(&bench.read("both")).expect("JSON");
+        assert_eq!((run.stdout.as_str(), &told["lost"]), ("125\n", &serde_json::json!([said])), "{backend}");
         let run = bench.shell_line(&format!("{exec} -- true >/dev/full; echo $?"));
         assert_eq!((run.stdout.as_str(), run.stderr.as_str()), ("0\n", ""), "{backend}: nothing was lost");
+    }
+}
+
+#[test]
+fn output_and_errors_that_lead_to_one_place_keep_their_order() {
+    // So many that they are not in order by chance.
+    const LINES: &str = "sh -c 'for i in $(seq 100); do echo $i; echo $i >&2; done'";
+    let each = |times: usize| -> String { (1..=100).map(|i| i.to_string().repeat(times)).collect() };
+    let ordered = each(2);
+    let bare = |text: &str| text.replace(['\r', '\n'], "");
+    for (backend, accepted) in BACKENDS {
+        let bench = Bench::new("order");
+        bench.open_record("");
+        let exec = format!("SBX exec --agent agent.yml --backend {backend} {accepted} --");
+        let run = |line: &str| {
+            let run = bench.shell_line(line);
+            assert_eq!((run.status, run.stderr.as_str()), (0, ""), "{backend} {line}");
+            run.stdout
+        };
+        run(&format!("echo 0 >appended; cp appended twice; {exec} {LINES} >file 2>&1"));
+        run(&format!("{exec} {LINES} >>appended 2>&1; {exec} {LINES} >>twice 2>>twice"));
+        assert_eq!(bare(&bench.read("file")), ordered, "{backend}");
+        for name in ["appended", "twice"] {
+            assert_eq!(bare(&bench.read(name)), format!("0{ordered}"), "{backend} {name}");
+        }
+        let terminal = "python3 -c 'import pty, sys; pty.spawn(sys.argv[1:])'";
+        assert_eq!(bare(&run(&format!("{terminal} {exec} {LINES}"))), ordered, "{backend}");
+        // What leads to two places goes to both, also where they are two in one file.
+        run(&format!("{exec} {LINES} >output 2>errors"));
+        assert_eq!(bare(&bench.read("output")), each(1), "{backend}");
+        assert_eq!(bench.read("output"), bench.read("errors"), "{backend}");
+        run(&format!("(echo first; {exec} sh -c 'echo output; echo error >&2') 1<>apart 2<>apart"));
+        assert_eq!(bench.read("apart"), "error\noutput\n", "{backend}");
+        // A pipe, once it is relayed to be counted.
+        bench.open_record("limits: {output: 10k}\n");
+        assert_eq!(bare(&run(&format!("{exec} {LINES} 2>&1 | cat"))), ordered, "{backend}");
     }
 }
 

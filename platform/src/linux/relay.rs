@@ -1,7 +1,8 @@
 //! Moving bytes between the host's descriptors and the command's.
 //!
 //! Answers for relaying and counting. It leaves the order of events to the supervisor.
-//! Invariant: a host file, a terminal or a socket that could be led elsewhere is never handed inside, and a slow reader never stops the supervisor.
+//! Invariant: a host file, a terminal or a socket that could be led elsewhere is never handed inside, a slow reader never
+//! stops the supervisor, and what goes to one place keeps its order.
 
 use std::ffi::CString;
 use std::io;
@@ -69,19 +70,46 @@ pub(crate) struct Relay {
 pub(crate) struct Arranged {
     /// Descriptors 0, 1 and 2 of the command.
     pub(crate) ends: [OwnedFd; 3],
-    /// Standard input, output and error, as far as they are relayed.
+    /// Standard input, output and error, as far as they are relayed; output and error by one where both lead to one place.
     pub(crate) relays: Vec<Relay>,
 }
 
 /// Decides for each of 0, 1, 2 whether it is handed in or relayed.
 pub(crate) fn arrange(plan: &Plan) -> Result<Arranged, PlatformError> {
     let mut relays = Vec::new();
-    let mut end = |number: RawFd| {
-        one(plan, number, &mut relays)
-            .map_err(|error| PlatformError::on("arrange descriptor", number.to_string(), error))
+    let wrap =
+        |number: RawFd| move |error| PlatformError::on("arrange descriptor", number.to_string(), error);
+    let input = one(plan, 0, &mut relays).map_err(wrap(0))?;
+    let output = one(plan, 1, &mut relays).map_err(wrap(1))?;
+    let error = if go_together(plan, &relays) {
+        fd::dup_above(output.as_raw_fd(), 3)
+    } else {
+        one(plan, 2, &mut relays)
     };
-    let ends = [end(0)?, end(1)?, end(2)?];
-    Ok(Arranged { ends, relays })
+    Ok(Arranged { ends: [input, output, error.map_err(wrap(2))?], relays })
+}
+
+/// Whether errors are relayed with the output: two pipes would not tell what of both was written first.
+fn go_together(plan: &Plan, relays: &[Relay]) -> bool {
+    let relayed = relays.last().is_some_and(Relay::is_output);
+    plan.stdio == Stdio::Inherit && relayed && lead_together(1, 2).unwrap_or(false)
+}
+
+/// Whether what is written to either comes to stand behind what was written to the other before: both are one opening, or
+/// lead to something that is only ever written at its end. Two openings of a file write over each other, each at its own
+/// position, and go on doing so.
+fn lead_together(one: RawFd, other: RawFd) -> io::Result<bool> {
+    let place = |number| fd::stat(number).map(|found| (found.st_dev, found.st_ino));
+    let flags = fd::flags(one)?;
+    if place(one)? != place(other)? || flags != fd::flags(other)? {
+        return Ok(false);
+    }
+    let at = fd::position(one).ok();
+    let at_its_end = flags & libc::O_APPEND != 0 || at.is_none();
+    // Where the kernel does not tell openings apart, those that stand at one position are taken for one: written apart,
+    // one of them would be lost under the other.
+    let is_one = || fd::is_one_opening(one, other).unwrap_or_else(|_| at == fd::position(other).ok());
+    Ok(at_its_end || is_one())
 }
 
 fn one(plan: &Plan, number: RawFd, relays: &mut Vec<Relay>) -> io::Result<OwnedFd> {
@@ -304,4 +332,33 @@ impl From {
 
 fn is_later(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn together(one: &OwnedFd, other: &OwnedFd) -> bool {
+        lead_together(one.as_raw_fd(), other.as_raw_fd()).expect("told")
+    }
+
+    #[test]
+    fn what_is_one_opening_or_is_written_at_its_end_only_leads_together() {
+        let path = std::env::temp_dir().join(format!("sbx-together-{}", std::process::id()));
+        let name = CString::new(path.to_str().expect("text")).expect("a path");
+        let open = |flags| fd::open(fd::cwd(), &name, flags | libc::O_CREAT, 0o600).expect("opened");
+        let copy = |of: &OwnedFd| fd::dup_above(of.as_raw_fd(), 3).expect("copied");
+        let (file, appended) = (open(libc::O_WRONLY), open(libc::O_WRONLY | libc::O_APPEND));
+        fd::write(file.as_raw_fd(), b"some").expect("written");
+        assert!(together(&file, &copy(&file)));
+        // At another position, and in another way.
+        assert!(!together(&file, &open(libc::O_WRONLY)) && !together(&file, &appended));
+        fd::write(appended.as_raw_fd(), b"more").expect("written");
+        assert!(together(&appended, &open(libc::O_WRONLY | libc::O_APPEND)));
+        std::fs::remove_file(&path).expect("removed");
+
+        let ((read, write), (_other, others)) = (fd::pipe().expect("a pipe"), fd::pipe().expect("a pipe"));
+        assert!(together(&write, &copy(&write)));
+        assert!(!together(&write, &others) && !together(&write, &read));
+    }
 }

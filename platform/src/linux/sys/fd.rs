@@ -124,26 +124,37 @@ pub(crate) fn dup_above(fd: RawFd, least: RawFd) -> io::Result<OwnedFd> {
     own(c_long::from(check_int(unsafe { libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, least) })?))
 }
 
+/// How `fd` was opened, and what was set since: the access, appending, not waiting.
+pub(crate) fn flags(fd: RawFd) -> io::Result<c_int> {
+    // SAFETY: plain integers; a bad descriptor is reported by the kernel.
+    check_int(unsafe { libc::fcntl(fd, libc::F_GETFL) })
+}
+
+fn set_flags(fd: RawFd, flags: c_int) -> io::Result<()> {
+    // SAFETY: plain integers; a bad descriptor is reported by the kernel.
+    check_int(unsafe { libc::fcntl(fd, libc::F_SETFL, flags) }).map(drop)
+}
+
 /// Makes reads and writes on `fd` return at once.
 pub(crate) fn set_nonblocking(fd: RawFd) -> io::Result<()> {
-    // SAFETY: plain integers; a bad descriptor is reported by the kernel.
-    let flags = check_int(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
-    // SAFETY: as above.
-    check_int(unsafe { libc::fcntl(fd, libc::F_SETFL, flags | libc::O_NONBLOCK) }).map(drop)
+    set_flags(fd, flags(fd)? | libc::O_NONBLOCK)
 }
 
 /// Makes reads and writes on `fd` wait.
 pub(crate) fn set_blocking(fd: RawFd) -> io::Result<()> {
-    // SAFETY: plain integers; a bad descriptor is reported by the kernel.
-    let flags = check_int(unsafe { libc::fcntl(fd, libc::F_GETFL) })?;
-    // SAFETY: as above.
-    check_int(unsafe { libc::fcntl(fd, libc::F_SETFL, flags & !libc::O_NONBLOCK) }).map(drop)
+    set_flags(fd, flags(fd)? & !libc::O_NONBLOCK)
 }
 
 /// Whether reads and writes on `fd` return at once.
 pub(crate) fn is_nonblocking(fd: RawFd) -> io::Result<bool> {
-    // SAFETY: plain integers; a bad descriptor is reported by the kernel.
-    check_int(unsafe { libc::fcntl(fd, libc::F_GETFL) }).map(|flags| flags & libc::O_NONBLOCK != 0)
+    flags(fd).map(|flags| flags & libc::O_NONBLOCK != 0)
+}
+
+/// Whether both are one opening, which has one position; kernels before 6.10 do not tell.
+pub(crate) fn is_one_opening(fd: RawFd, other: RawFd) -> io::Result<bool> {
+    const F_DUPFD_QUERY: c_int = 1027;
+    // SAFETY: plain integers; a bad descriptor and a question that is not known are reported by the kernel.
+    check_int(unsafe { libc::fcntl(fd, F_DUPFD_QUERY, other) }).map(|same| same == 1)
 }
 
 /// A pipe: the reading and the writing end.
@@ -248,6 +259,13 @@ pub(crate) fn waiting(fd: RawFd) -> io::Result<usize> {
     // SAFETY: FIONREAD writes one int.
     check_int(unsafe { libc::ioctl(fd, libc::FIONREAD as _, &raw mut count) })?;
     Ok(usize::try_from(count).unwrap_or(0))
+}
+
+/// Where the next byte of `fd` is read or written; pipes, sockets and terminals have no such place.
+pub(crate) fn position(fd: RawFd) -> io::Result<libc::off_t> {
+    // SAFETY: plain integers; a bad descriptor is reported by the kernel.
+    let at = unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) };
+    check(at as c_long).map(|_| at)
 }
 
 /// Sets a file back by so many bytes.
