@@ -275,7 +275,7 @@ fn what_marks_a_project_stays() {
         let run = attack(
             &bench,
             backend,
-            "rm -f lib/.git; mv lib/.git lib/g; mv -f bare/.git lib/.git; rmdir bare/.git; mv bare/.git bare/g; \
+            "rm -f lib/.git; mv lib/.git lib/g; mv -f bare/.git lib/.git; mv bare/.git bare/g; \
              mv lib away; mkdir new new/.git; rmdir new/.git; echo x > new/.git; rm new/.git; ls -A new",
         );
         assert!(

@@ -179,8 +179,7 @@ impl Protected {
     /// Whether a directory may be made, or an empty one taken away, at `path`.
     pub(super) fn allows_directory(&self, path: &Path, own: Whose<'_>, change: Change) -> bool {
         let refused = |relation| match relation {
-            Relation::Above => change.takes() && is_mark(path),
-            Relation::AboveNew => false,
+            Relation::Above | Relation::AboveNew => false,
             Relation::New(_) if change.takes() => false,
             Relation::New(InsideNew::Ending(_) | InsideNew::Anything) => false,
             Relation::Within | Relation::New(InsideNew::Nothing | InsideNew::Settings(_)) => true,
@@ -293,7 +292,7 @@ impl Protected {
 }
 
 /// Whether this is the name by which a project is known. With it gone, the next launch would take what lies around it
-/// for the project, and git another repository.
+/// for the project, and git another repository; an empty directory of that name is neither's.
 fn is_mark(path: &Path) -> bool {
     path.file_name().is_some_and(|name| *folded(name) == *MARK)
 }
