@@ -204,13 +204,19 @@ mod tests {
             fs::create_dir_all(dir.join("r/.git/worktrees").join(name)).unwrap();
             fs::write(dir.join("r/.git/worktrees").join(name).join("commondir"), shared).unwrap();
         }
+        fs::create_dir_all(dir.join("r/.git/modules/a/b")).unwrap();
+        std::os::unix::fs::symlink("r/.git", dir.join("l")).unwrap();
         let long = format!("gitdir: prepared{}", "\n".repeat(300 << 10));
         for (text, told) in [
             (b"gitdir: r/.git/worktrees/x\n".as_slice(), false),
             (b"gitdir: r/.git/worktrees/y\n", true),
             (b"gitdir: r/.git/worktrees/none\n", true),
             (b"gitdir: r/.git/worktrees/x/deeper\n", true),
-            (b"gitdir: ../.git/modules/a/b\n", false),
+            (b"gitdir: r/.git/modules/a/b\n", false),
+            (b"gitdir: r/.git/modules/../modules/a/b\n", true),
+            (b"gitdir: l/modules/a/b\n", true),
+            (b"gitdir:  r/.git/modules/a/b\n", true),
+            (b"gitdir: r/.git/modules/none\n", true),
             (b"gitdir: prepared\n", true),
             (b"gitdir: ev\xff\n", true),
             (long.as_bytes(), true),
