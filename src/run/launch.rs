@@ -1,6 +1,7 @@
 //! Runs a permitted command behind the fence and says how it ended.
 
 use super::cancel::Cancel;
+use super::kept::marks;
 use super::lacks::{Lacks, lacks};
 use super::live::Live;
 use super::network::Network;
@@ -155,7 +156,8 @@ fn carry_out(
     let warnings = armed_repositories(&outcome.acts);
     let failed = matches!(outcome.end, End::Exited(status) if status != 0);
     let lacks = if failed { lacks(permit, &outcome.acts) } else { Lacks::default() };
-    let remarks = lowered.remarks.into_iter().chain(lacks.remarks).collect();
+    let marks = if failed { marks(permit, &outcome.acts) } else { Vec::new() };
+    let remarks = lowered.remarks.into_iter().chain(marks).chain(lacks.remarks).collect();
     Ok(Ran { outcome, remarks, warnings, refused, led_out: lacks.repositories })
 }
 

@@ -284,6 +284,9 @@ fn what_marks_a_project_stays() {
             run.stderr
         );
         assert!(!bench.exists("new/.git"), "{backend:?}: what one made can be taken away: {}", run.stderr);
+        let told =
+            |name: &str| run.stderr.lines().any(|line| line.contains(&format!("{name} marks a project")));
+        assert!(told("lib/.git") && told("bare/.git") && !told("new/.git"), "{backend:?}: {}", run.stderr);
     }
 }
 

@@ -81,12 +81,12 @@ pub(crate) fn arrange(plan: &Plan) -> Result<Arranged, PlatformError> {
         |number: RawFd| move |error| PlatformError::on("arrange descriptor", number.to_string(), error);
     let input = one(plan, 0, &mut relays).map_err(wrap(0))?;
     let output = one(plan, 1, &mut relays).map_err(wrap(1))?;
-    let error = if go_together(plan, &relays) {
+    let errors = if go_together(plan, &relays) {
         fd::dup_above(output.as_raw_fd(), 3)
     } else {
         one(plan, 2, &mut relays)
     };
-    Ok(Arranged { ends: [input, output, error.map_err(wrap(2))?], relays })
+    Ok(Arranged { ends: [input, output, errors.map_err(wrap(2))?], relays })
 }
 
 /// Whether errors are relayed with the output: two pipes would not tell what of both was written first.
